@@ -1,0 +1,50 @@
+"""What an agent's tools and instructions get as `ctx.context` while a turn runs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from handoffs.transfer import TransferRequest
+
+
+class Values(Protocol):
+    """The conversation's shared values as this agent may see them; its contract is checked on each call."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of `key`; ValueNotAllowed when this agent may not read it."""
+        ...
+
+    def set(self, key: str, value: Any) -> None:
+        """Set `key` when the turn commits; ValueNotAllowed or ValueInvalid when the contract says no."""
+        ...
+
+
+@dataclass
+class TurnContext:
+    """One agent's run inside a turn. Made anew for each run; nothing in it outlives the commit.
+
+    `language` is the customer's (a code from desk.yaml); `data_dir` is a folder that tools may keep files in;
+    `idempotency_key` is the same when this turn is run again after a crash, and different for each tool call.
+    """
+
+    conversation_id: str
+    agent_id: str
+    epoch: int
+    language: str
+    values: Values
+    data_dir: Path
+    turn_id: str = ""
+    variables: dict[str, str] = field(default_factory=dict)
+    request: TransferRequest | None = None
+    refusals: list[str] = field(default_factory=list)
+    allowed_targets: tuple[str, ...] = ()
+    on_tool: Callable[[str], None] | None = None
+
+    def idempotency_key(self, tool_name: str, arguments: str) -> str:
+        """A key for an outside system, stable across re-runs of the same call in the same turn."""
+        digest = hashlib.sha256(f"{tool_name}\x00{arguments}".encode()).hexdigest()[:24]
+        return f"{self.conversation_id}:{self.turn_id}:{digest}"
