@@ -51,7 +51,7 @@ class StaleOwner(StoreError):
 
     def __init__(self, conversation_id: str, *, owner: str, epoch: int) -> None:
         super().__init__(
-            f"conversation {conversation_id}: the token is stale; the owner is now {owner or 'nobody'} at epoch {epoch}",
+            f"conversation {conversation_id}: the token is stale; {owner or 'nobody'} owns it now, epoch {epoch}",
             conversation_id=conversation_id,
         )
         self.owner = owner
