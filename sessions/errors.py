@@ -8,6 +8,7 @@ FrontdeskError                  the root of every error that Frontdesk raises on
       EmbeddedServerFailed      the embedded Valkey did not start
     StaleOwner                  the token is not the one Redis holds: somebody else owns the conversation now
     Conflict                    a compare-and-set failed: a value, the epoch or the log moved on
+    InvalidId                   an id that cannot be part of a key
     UnknownConversation         no conversation with this id
     ConversationClosed          the conversation was closed
     MessageIdReused             the same message id came again with another text
@@ -68,6 +69,18 @@ class Conflict(StoreError):
         )
         self.field = field
         self.current = current
+
+
+class InvalidId(StoreError):
+    """An id that cannot be part of a key. `field` names it, `value` is what came."""
+
+    def __init__(self, field: str, value: str) -> None:
+        super().__init__(
+            f"{field}: {value[:64]!r} is not allowed; at most 128 letters, digits and _ . : - are, "
+            "the first one a letter or a digit"
+        )
+        self.field = field
+        self.value = value
 
 
 class UnknownConversation(StoreError):

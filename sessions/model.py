@@ -147,6 +147,7 @@ class Conversation:
     attempts: int = 0
     draft: str = ""
     waiting: int = 0
+    born: int = 0
     meta: dict[str, Any] = field(default_factory=dict)
     seen: Mapping[str, int] = field(default_factory=dict)
 

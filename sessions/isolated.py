@@ -1,0 +1,125 @@
+"""IsolatedSession: one agent's own history inside one conversation, as the OpenAI Agents SDK's `Session`.
+
+Reads once (what the claim brought), buffers what the run writes, commits under the token: all of it or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sessions.model import Committed, Item, Owner, Token, Transferred
+from sessions.store import Store
+
+
+class IsolatedSession:
+    """What the SDK reads and writes while `agent_id` runs. Other agents never see it.
+
+    `history` is what the agent had before; `token` is the right to write, renewed by a transfer that goes on.
+    """
+
+    session_settings = None
+
+    def __init__(
+        self, store: Store, conversation_id: str, agent_id: str, token: Token, history: Sequence[Item] = ()
+    ) -> None:
+        self.session_id = f"{conversation_id}:{agent_id}"
+        self.conversation_id = conversation_id
+        self.agent_id = agent_id
+        self.token = token
+        self._store = store
+        self._base = pair_safe(history)
+        self._removed = 0  # of the stored items, newest first; -1: all
+        self._buffer: list[Item] = []
+
+    # -- the SDK's Session protocol --------------------------------------------------------------------------------
+
+    async def get_items(self, limit: int | None = None) -> list[Any]:
+        """The newest `limit` items (all without one), oldest first; call and result pairs are never cut apart."""
+        items = [*self._base, *self._buffer]
+        if limit is None:
+            return items
+        return pair_safe(items[-limit:]) if limit > 0 else []
+
+    async def add_items(self, items: Sequence[Any]) -> None:
+        """Keep items for the commit."""
+        self._buffer.extend(dict(item) for item in items)
+
+    async def pop_item(self) -> Any | None:
+        """Remove the newest item and give it back; None when there is none."""
+        if self._buffer:
+            return self._buffer.pop()
+        if self._base:
+            self._removed += self._removed >= 0
+            return self._base.pop()
+        return None
+
+    async def clear_session(self) -> None:
+        """Forget this agent's whole history, at commit."""
+        self._base, self._buffer, self._removed = [], [], -1
+
+    # -- what the router does with it ------------------------------------------------------------------------------
+
+    @property
+    def new_items(self) -> tuple[Item, ...]:
+        """What the commit will add."""
+        return tuple(self._buffer)
+
+    def keep(self, items: Iterable[Item]) -> None:
+        """Replace what the run wrote (a transfer drops what must not be remembered)."""
+        self._buffer = [dict(item) for item in items]
+
+    async def commit(self, request_id: str, **what: Any) -> Committed:
+        """`Store.commit` with this session's items. StaleOwner: somebody else owns now and nothing was written."""
+        done = await self._store.commit(
+            self.conversation_id,
+            self.token,
+            request_id,
+            agent_id=self.agent_id,
+            items=self._buffer,
+            drop=self._removed,
+            **what,
+        )
+        self._settle()
+        return done
+
+    async def transfer(self, request_id: str, *, to: Owner, **what: Any) -> Transferred:
+        """`Store.transfer` with this session's items; afterwards this session is the old owner's and holds no token."""
+        done = await self._store.transfer(
+            self.conversation_id,
+            self.token,
+            request_id,
+            to=to,
+            agent_id=self.agent_id,
+            items=self._buffer,
+            drop=self._removed,
+            **what,
+        )
+        self._settle()
+        return done
+
+    def _settle(self) -> None:
+        self._base += self._buffer
+        self._buffer, self._removed = [], 0
+
+
+def pair_safe(items: Sequence[Item]) -> list[Item]:
+    """`items` without results whose call is missing, calls whose result is missing, and reasoning in front of nothing.
+
+    A history that was cut must not break the rule of the model APIs that a call and its result come together.
+    """
+    called = {item["call_id"] for item in items if item.get("type") == "function_call"}
+    answered = {item["call_id"] for item in items if item.get("type") == "function_call_output"}
+    whole = called & answered
+    kept = [
+        dict(item)
+        for item in items
+        if item.get("type") not in {"function_call", "function_call_output"} or item["call_id"] in whole
+    ]
+    while kept and kept[-1].get("type") == "reasoning":
+        kept.pop()
+    return [
+        item
+        for index, item in enumerate(kept)
+        if item.get("type") != "reasoning" or kept[index + 1].get("role") != "user"
+    ]

@@ -1,0 +1,87 @@
+"""Names of keys and channels. All keys of a conversation and its shard's schedule share one Redis Cluster slot."""
+
+from __future__ import annotations
+
+import binascii
+import re
+from dataclasses import dataclass
+
+from sessions.errors import InvalidId
+
+SHARDS = 1024  # schedules a conversation can fall into; fixed for ever, it is part of every key name
+PREFIX = "fd"
+READY_CHANNEL = f"{PREFIX}:ready"  # gateways tell workers here that a conversation has work
+ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
+
+
+def checked_id(field: str, value: str) -> str:
+    """`value` when it may be part of a key; InvalidId naming `field` otherwise."""
+    if not ID_PATTERN.fullmatch(value):
+        raise InvalidId(field, value)
+    return value
+
+
+def shard_of(conversation_id: str) -> int:
+    """The conversation's shard, 0 to 1023: crc16 (the one of Redis Cluster) of the id."""
+    return binascii.crc_hqx(conversation_id.encode(), 0) % SHARDS
+
+
+def due_key(shard: int) -> str:
+    """Sorted set: conversation -> when a worker must look at it (ms)."""
+    return f"{PREFIX}:{{s{shard:04d}}}:due"
+
+
+def index_key(shard: int) -> str:
+    """Sorted set: conversation -> last change (ms)."""
+    return f"{PREFIX}:{{s{shard:04d}}}:idx"
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The key names of one conversation."""
+
+    conversation_id: str
+    shard: int
+    base: str
+
+    @classmethod
+    def of(cls, conversation_id: str) -> Keys:
+        """InvalidId when the id cannot be a conversation's."""
+        checked_id("conversation_id", conversation_id)
+        shard = shard_of(conversation_id)
+        return cls(conversation_id, shard, f"{PREFIX}:{{s{shard:04d}}}:{conversation_id}:")
+
+    @property
+    def own(self) -> str:
+        return self.base + "own"
+
+    @property
+    def inbox(self) -> str:
+        return self.base + "in"
+
+    @property
+    def values(self) -> str:
+        return self.base + "vars"
+
+    @property
+    def log(self) -> str:
+        return self.base + "log"
+
+    @property
+    def draft(self) -> str:
+        return self.base + "draft"
+
+    @property
+    def channel(self) -> str:
+        return self.base + "ch"
+
+    def history(self, agent_id: str) -> str:
+        return f"{self.base}h:{agent_id}"
+
+    def idempotency(self, request_id: str) -> str:
+        return f"{self.base}i:{request_id}"
+
+    @property
+    def common(self) -> list[str]:
+        """KEYS 1 to 7 of every script, in the order of lua/lib.lua."""
+        return [self.own, self.inbox, self.values, self.log, due_key(self.shard), index_key(self.shard), self.draft]

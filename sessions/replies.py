@@ -1,0 +1,98 @@
+"""From what the scripts answer to the plain data of sessions/model.py. No I/O."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sessions.model import Conversation, Event, Grant, Item, Owner, OwnerKind, Pending, Token, Value
+
+
+def pairs(flat: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """A hash as a dict, whether Redis gave it flat or as a map."""
+    if isinstance(flat, Mapping):
+        return dict(flat)
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def conversation(conversation_id: str, own: Mapping[str, str], waiting: int = 0) -> Conversation:
+    """The owner record as it is stored in the hash `own`."""
+    return Conversation(
+        conversation_id=conversation_id,
+        owner=Owner(OwnerKind(own["kind"]), own["owner"]),
+        epoch=int(own["epoch"]),
+        seq=int(own["seq"]),
+        status=own["st"],
+        worker=own.get("wid", ""),
+        lease_until=int(own.get("lease", "0")),
+        attempts=int(own.get("att", "0")),
+        draft=own.get("draft", ""),
+        waiting=waiting,
+        born=int(own.get("born", "0")),
+        meta=json.loads(own["meta"]) if own.get("meta") else {},
+        seen={key[5:]: int(value) for key, value in own.items() if key.startswith("seen:")},
+    )
+
+
+def pending(rows: Iterable[str]) -> tuple[Pending, ...]:
+    """Inbox entries, oldest first."""
+    out = []
+    for row in rows:
+        seq, message_id, data = row.split("|", 2)
+        out.append(Pending(int(seq), message_id, json.loads(data)))
+    return tuple(out)
+
+
+def values(flat: Sequence[str] | Mapping[str, str]) -> dict[str, Value]:
+    """Shared values with their revisions."""
+    fields = pairs(flat)
+    return {
+        key[4:]: Value(json.loads(text), int(fields.get(f"rev:{key[4:]}", "0")))
+        for key, text in fields.items()
+        if key.startswith("val:")
+    }
+
+
+def items(rows: Iterable[str]) -> tuple[Item, ...]:
+    """History items, oldest first."""
+    return tuple(json.loads(row) for row in rows)
+
+
+def event(entry_id: str, fields: Mapping[str, str]) -> Event:
+    """One entry of the log stream."""
+    epoch, _, seq = entry_id.partition("-")
+    return Event(
+        seq=int(seq),
+        epoch=int(epoch),
+        type=fields["t"],
+        at=int(fields["at"]),
+        by=fields["by"],
+        data=json.loads(fields["d"]),
+        owner_from=fields["f"],
+        owner_to=fields["o"],
+    )
+
+
+def published_event(row: Sequence[str]) -> Event:
+    """An event as lua/lib.lua publishes it: E, seq, epoch, type, at, by, data, from, to."""
+    return Event(int(row[1]), int(row[2]), row[3], int(row[4]), row[5], json.loads(row[6]), row[7], row[8])
+
+
+def events(entries: Iterable[Sequence[Any]]) -> tuple[Event, ...]:
+    """Entries of XRANGE, in the order given."""
+    return tuple(event(entry[0], pairs(entry[1])) for entry in entries)
+
+
+def grant(conversation_id: str, fence: str, reply: Sequence[Any], history: Sequence[str] | None = None) -> Grant:
+    """A worker's grant: [own, inbox, values, history or '', newest log entries first]."""
+    waiting = pending(reply[1])
+    record = conversation(conversation_id, pairs(reply[0]), waiting=len(waiting))
+    return Grant(
+        conversation=record,
+        token=Token(record.epoch, fence),
+        pending=waiting,
+        values=values(reply[2]),
+        history=items(reply[3] if history is None else history),
+        log=tuple(reversed(events(reply[4]))),
+    )
