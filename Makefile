@@ -1,0 +1,47 @@
+# One verb per command. PYTHON=python3.13 make test  uses another Python, in a virtual environment of its own.
+PYTHON ?=
+ARGS ?=
+export PYTHON ARGS
+VENV := $(if $(PYTHON),.venv-$(notdir $(PYTHON)),.venv)
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help run check test lint format bench wheel clean install install-dev
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
+	@echo "  Extra words go in ARGS, for example: make run ARGS='--port 8080', make test ARGS='tests/store -x'"
+
+run: install ## install what is missing and start Frontdesk on http://127.0.0.1:8000
+	@exec $(BIN)/frontdesk serve $(ARGS)
+
+check: install ## check the agent files
+	@$(BIN)/frontdesk check $(ARGS)
+
+test: install-dev ## run every test (installs Debian's chromium when no browser is there)
+	@scripts/ensure-chromium
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: install-dev ## ruff (rules and format) and mypy (strict)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: install-dev ## let ruff rewrite the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: install-dev ## measure: round trips and CPU per turn, beside the SDK's own session
+	$(BIN)/python -m bench $(ARGS)
+
+wheel: install-dev ## build dist/frontdesk-*.whl
+	$(BIN)/python -m build --wheel --no-isolation
+
+install:
+	@scripts/ensure-venv $(VENV)
+
+install-dev:
+	@scripts/ensure-venv $(VENV) dev
+
+clean: ## remove virtual environments, builds and caches (keeps .frontdesk, where conversations are)
+	rm -rf .venv .venv-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
