@@ -1,0 +1,106 @@
+"""The two redis-py clients of a store, for one server, for Sentinel and for a cluster. Nothing is sent here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis, RedisCluster, SSLConnection
+from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.connection import Connection, UnixDomainSocketConnection
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel
+from redis.backoff import NoBackoff
+
+from sessions.redis_url import RedisUrl
+
+ANSWER_S = 5.0  # a script takes milliseconds; a server that needs longer is not there
+CONNECT_S = 2.0
+HEALTH_S = 15  # an idle connection is asked before it is used again: load balancers drop silent ones
+POOL_WAIT_S = 5.0  # for a free connection, when all are in use (one server only: redis-py has it for no other kind)
+CMD_CONNECTIONS = 500  # one per command in flight; many processes share the server's 10000
+BLK_CONNECTIONS = 1000
+
+
+@dataclass(frozen=True)
+class Clients:
+    """`cmd` never sends anything twice and gives up after 5 s; `blk` waits for as long as it takes."""
+
+    cmd: Redis
+    blk: Redis
+    sentinel: Sentinel | None = None
+
+
+def build_clients(target: RedisUrl) -> Clients:
+    """The clients for a parsed URL; redis-py's errors pass through when an option has a value that it does not take."""
+    if target.kind == "sentinel":
+        return _sentinel(target)
+    if target.kind == "cluster":
+        return _cluster(target)
+    return _standalone(target)
+
+
+def _arguments(target: RedisUrl, *, blocking: bool) -> dict[str, Any]:
+    """redis-py's arguments for one of the two clients. The URL's options win, except where a rule depends on them."""
+    arguments: dict[str, Any] = {
+        "socket_timeout": ANSWER_S,
+        "socket_connect_timeout": CONNECT_S,
+        "health_check_interval": HEALTH_S,
+        "max_connections": BLK_CONNECTIONS if blocking else CMD_CONNECTIONS,
+        "username": target.username,
+        "password": target.password,
+        **{name: value for name, value in target.options.items() if not name.startswith("sentinel_")},
+        "decode_responses": True,
+        "retry": Retry(NoBackoff(), 0),  # a lost reply must reach the caller: the script may have run
+    }
+    if blocking:
+        arguments["socket_timeout"] = None
+    return arguments
+
+
+def _standalone(target: RedisUrl) -> Clients:
+    place: dict[str, Any] = {"db": target.db}
+    if target.path:
+        place |= {"path": target.path, "connection_class": UnixDomainSocketConnection}
+    else:
+        host, port = target.hosts[0]
+        place |= {"host": host, "port": port, "connection_class": SSLConnection if target.tls else Connection}
+    cmd = BlockingConnectionPool(timeout=POOL_WAIT_S, **place, **_arguments(target, blocking=False))
+    blk = ConnectionPool(**place, **_arguments(target, blocking=True))
+    return Clients(Redis.from_pool(cmd), Redis.from_pool(blk))
+
+
+def _sentinel(target: RedisUrl) -> Clients:
+    tls: dict[str, Any] = {"ssl": True} if target.tls else {}
+    tls_options = {name: value for name, value in target.options.items() if name.startswith("ssl_")}
+    sentinel = Sentinel(  # type: ignore[no-untyped-call]  # redis-py left this one without types
+        target.hosts,
+        sentinel_kwargs={
+            "socket_timeout": CONNECT_S,
+            "socket_connect_timeout": CONNECT_S,
+            "decode_responses": True,
+            "username": target.options.get("sentinel_username"),
+            "password": target.options.get("sentinel_password"),
+            **tls,
+            **tls_options,
+        },
+    )
+    cmd, blk = (
+        sentinel.master_for(target.service, db=target.db, **tls, **_arguments(target, blocking=blocking))
+        for blocking in (False, True)
+    )
+    return Clients(cmd, blk, sentinel)
+
+
+def _cluster(target: RedisUrl) -> Clients:
+    tls: dict[str, Any] = {"ssl": True} if target.tls else {}
+    cmd, blk = (
+        # MOVED and ASK are followed by an inner loop of redis-py that does not depend on `retry`
+        RedisCluster(
+            startup_nodes=[ClusterNode(host, port) for host, port in target.hosts],
+            **tls,
+            **_arguments(target, blocking=blocking),
+        )
+        for blocking in (False, True)
+    )
+    return Clients(cast(Redis, cmd), cast(Redis, blk))

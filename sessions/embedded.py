@@ -1,0 +1,195 @@
+"""The embedded server: a real Valkey that all local app processes share, without anybody having to start it.
+
+    lease = acquire(folder)        # starts the server when nobody has; joins it when it runs
+    redis.asyncio.Redis(unix_socket_path=str(lease.socket))
+    lease.release()                # optional: the kernel releases it on any death, kill -9 included
+
+`sessions.supervisor` explains the locks; here is the app's side of them. Linux and macOS only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from sessions import supervisor
+from sessions.embedded_folder import (
+    ELSEWHERE,
+    POLL_S,
+    open_lock,
+    prepare_folder,
+    socket_path,
+    try_folder_lock,
+    unlock,
+    wait_for_lock,
+)
+from sessions.errors import EmbeddedServerFailed
+from sessions.server_binary import find_server_binary
+from sessions.supervisor import Answer, Settings, State, probe
+
+START_LOCK = "start.lock"
+SUPERVISOR_LOG = "supervisor.log"
+LOG_TAIL_BYTES = 1200  # enough for the last errors of the server, short enough for a terminal
+LOG_MAX_BYTES = 1_000_000  # older logs are moved aside at the next start
+
+# What the supervisor may know of this process's environment: where programs and libraries are, and no secrets.
+ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+
+
+@dataclass
+class Lease:
+    """The right of this process to use the server, until `release()` or the process's end, whatever ends it.
+
+    `started` says that this call started the server; `server_pid` is the pid at the time of the call.
+    """
+
+    folder: Path
+    socket: Path
+    version: str
+    server_pid: int
+    supervisor_pid: int
+    started: bool
+    _users: int = field(repr=False)
+
+    def release(self) -> None:
+        """Give the lease back; the server ends when it was the last one. May be called twice."""
+        if self._users >= 0:
+            os.close(self._users)
+            self._users = -1
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def acquire(data_dir: Path, *, timeout_s: float = 30.0, grace_s: float = 2.0) -> Lease:
+    """Join the server of `data_dir`, or start one; blocks up to `timeout_s`.
+
+    The server outlives its last user by `grace_s`, so that a restart of the app finds it warm.
+    Raises EmbeddedServerFailed with the folder, the reason and what to do.
+    """
+    deadline = time.monotonic() + timeout_s
+    folder = prepare_folder(data_dir)
+    with _one_starter(folder, deadline):
+        users = open_lock(folder / supervisor.USERS_LOCK)
+        try:
+            holder = "the previous server is still stopping, or a program that is not Frontdesk holds it"
+            wait_for_lock(users, fcntl.LOCK_SH, folder / supervisor.USERS_LOCK, deadline, holder)
+            return _join_or_start(folder, users, deadline, grace_s)
+        except BaseException:
+            os.close(users)
+            raise
+
+
+@contextlib.contextmanager
+def _one_starter(folder: Path, deadline: float) -> Iterator[None]:
+    """Let one process at a time look for a server and start it."""
+    path = folder / START_LOCK
+    fd = open_lock(path)
+    try:
+        wait_for_lock(fd, fcntl.LOCK_EX, path, deadline, "another process is starting the server there")
+    except BaseException:
+        os.close(fd)
+        raise
+    try:
+        yield
+    finally:
+        unlock(fd)
+
+
+def _join_or_start(folder: Path, users: int, deadline: float, grace_s: float) -> Lease:
+    started = False
+    while True:
+        lock = _free_supervisor_lock(folder)
+        if lock is not None:
+            try:
+                if started:
+                    raise EmbeddedServerFailed(_failure(folder, "did not start"))
+                _start_supervisor(folder, lock, grace_s)
+                started = True
+            finally:
+                os.close(lock)  # the supervisor has inherited it, and with it the lock
+        elif (found := _running(folder)) is not None:
+            state, answer = found
+            return Lease(folder, Path(state.socket), answer.version, answer.pid, state.supervisor_pid, started, users)
+        if time.monotonic() > deadline:
+            raise EmbeddedServerFailed(_failure(folder, "was not ready in time"))
+        time.sleep(POLL_S)
+
+
+def _free_supervisor_lock(folder: Path) -> int | None:
+    """The descriptor of supervisor.lock, locked, when no supervisor runs; else None."""
+    path = folder / supervisor.SUPERVISOR_LOCK
+    fd = open_lock(path)
+    if try_folder_lock(fd, fcntl.LOCK_EX, path):
+        return fd
+    os.close(fd)
+    return None
+
+
+def _running(folder: Path) -> tuple[State, Answer] | None:
+    """What the running supervisor has written down, when its server answers and has its data."""
+    try:
+        state = State(**json.loads((folder / supervisor.STATE_FILE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+    answer = probe(state.socket)
+    return None if answer is None or answer.loading else (state, answer)
+
+
+def _start_supervisor(folder: Path, lock: int, grace_s: float) -> None:
+    """Start the supervisor in a session of its own: Ctrl-C in the terminal must not reach the server."""
+    settings = Settings(str(folder), str(socket_path(folder)), str(find_server_binary()), grace_s, lock)
+    if not sys.executable:
+        raise EmbeddedServerFailed(f"the embedded server needs a Python program to watch over it. {ELSEWHERE}.")
+    (folder / supervisor.STATE_FILE).unlink(missing_ok=True)  # of a supervisor that was killed
+    for name in (SUPERVISOR_LOG, supervisor.SERVER_LOG):
+        _set_aside(folder / name)
+    with (folder / SUPERVISOR_LOG).open("ab") as log:
+        subprocess.run(  # noqa: S603  # this interpreter and a file of this package
+            [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(asdict(settings))],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            pass_fds=(lock,),
+            start_new_session=True,
+            cwd=folder,
+            env={name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
+            check=False,
+            timeout=30,
+        )
+
+
+def _set_aside(log: Path) -> None:
+    with contextlib.suppress(OSError):
+        if log.stat().st_size > LOG_MAX_BYTES:
+            log.replace(log.with_suffix(".log.1"))
+
+
+def _failure(folder: Path, what: str) -> str:
+    tails = [
+        f"{path.name}: ...{tail}"
+        for path in (folder / SUPERVISOR_LOG, folder / supervisor.SERVER_LOG)
+        if (tail := _tail(path))
+    ]
+    ending = "\n".join(["The ends of its logs:", *tails]) if tails else "It wrote no log."
+    return f"the embedded server in {folder} {what}. {ELSEWHERE}. {ending}"
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as log:
+            log.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
+            return log.read().decode(errors="replace").strip()
+    except OSError:
+        return ""
