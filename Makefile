@@ -2,7 +2,10 @@
 PYTHON ?=
 ARGS ?=
 export PYTHON ARGS
-VENV := $(if $(PYTHON),.venv-$(notdir $(PYTHON)),.venv)
+VENV := .venv
+ifneq ($(PYTHON),)
+VENV := .venv-$(or $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null),unknown)
+endif
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help

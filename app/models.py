@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -29,6 +29,7 @@ from agents.models.default_models import get_default_model
 from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest, RetryDecision, RetryPolicyContext
 from agents.tracing.provider import DefaultTraceProvider
 from openai.types.responses import Response
+from pydantic import SecretStr
 
 from app.settings import Settings
 from handoffs.encoder import Encoder
@@ -217,7 +218,7 @@ class HostedProvider(ModelProvider):
             timeout=timeout,
             max_retries=0,  # the SDK's Runner retries by `retry_decision`; two layers would multiply
         )
-        self._secret = key
+        self._secret = SecretStr(key)
         self._responses = uses_responses(settings)
         self._default_name = default_name
         self._make_offline = make_offline
@@ -236,12 +237,44 @@ class HostedProvider(ModelProvider):
             return self._offline.get_model(OFFLINE)
         if self._responses:
             return HostedModel(name, OpenAIResponsesModel(name, self._client), secret=self._secret)
-        return HostedModel(name, OpenAIChatCompletionsModel(name, self._client), secret=self._secret)
+        # Small servers cut tool calls into pieces in ways of their own: wait for each call to be whole.
+        chat = _CheckedChat(name, self._client, buffer_streamed_tool_calls=True)
+        return HostedModel(name, chat, secret=self._secret)
 
     async def aclose(self) -> None:
         if self._offline is not None:
             await self._offline.aclose()
         await self._client.close()
+
+
+class _CheckedChat(OpenAIChatCompletionsModel):
+    """The SDK's Chat Completions model, which takes a stream that just stops for an answer unless OpenAI sent it."""
+
+    async def _fetch_response(self, *args: Any, **kwargs: Any) -> Any:
+        fetched = await super()._fetch_response(*args, **kwargs)
+        if not isinstance(fetched, tuple):
+            return fetched
+        response, stream = fetched
+        return response, _UntilFinished(stream, str(self.model))
+
+
+class _UntilFinished:
+    """A stream of chunks that must say why it ends (`finish_reason`). Everything else is the stream's own."""
+
+    def __init__(self, stream: Any, model: str) -> None:
+        self._stream = stream
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        finished = False
+        async for chunk in self._stream:
+            finished = finished or any(choice.finish_reason for choice in chunk.choices)
+            yield chunk
+        if not finished:
+            raise ModelFailed("cut", self._model)
 
 
 @dataclass(repr=False)
@@ -250,7 +283,7 @@ class HostedModel(Model):
 
     name: str
     inner: Model
-    secret: str = field(repr=False)
+    secret: SecretStr
 
     async def get_response(self, *args: Any, **kwargs: Any) -> ModelResponse:
         try:
@@ -262,17 +295,19 @@ class HostedModel(Model):
         return response
 
     async def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[TResponseStreamEvent]:
+        begun = False
         final: Response | None = None
         stream = self.inner.stream_response(*args, **kwargs)
         try:
             async for event in stream:
+                begun = True
                 if event.type == "response.completed":
                     final = event.response
                     if not _says_something(final.output):
                         raise ModelFailed("empty", self.name)
                 yield event
         except Exception as error:
-            raise explain_failure(error, self.name, self.secret) from None
+            raise explain_failure(error, self.name, self.secret, begun=begun) from None
         finally:
             close = getattr(stream, "aclose", None)
             if close is not None:
@@ -300,8 +335,11 @@ def _says_something(output: list[Any]) -> bool:
     return False
 
 
-def explain_failure(error: Exception, model: str, secret: str = "") -> Exception:
-    """The ModelFailed for what the openai client or the HTTP layer raised; the SDK's own errors stay as they are."""
+def explain_failure(error: Exception, model: str, secret: SecretStr, *, begun: bool = False) -> Exception:
+    """The ModelFailed for what the openai client or the HTTP layer raised; the SDK's own errors stay as they are.
+
+    `begun`: the answer had started to arrive, so a lost connection is a cut and not an absent server.
+    """
     if isinstance(error, ModelFailed | AgentsException):
         return error
     detail = _detail(error, secret)
@@ -311,10 +349,8 @@ def explain_failure(error: Exception, model: str, secret: str = "") -> Exception
         return ModelFailed(_status_kind(status), model, detail=detail, status_code=status, retry_after=retry_after)
     if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException | TimeoutError):
         return ModelFailed("timeout", model)
-    if isinstance(error, openai.APIConnectionError | httpx2.ConnectError):
-        return ModelFailed("unreachable", model, detail=detail)
-    if isinstance(error, httpx2.TransportError):
-        return ModelFailed("cut", model, detail=detail)
+    if isinstance(error, openai.APIConnectionError | httpx2.TransportError):
+        return ModelFailed("cut" if begun else "unreachable", model, detail=detail)
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError | openai.APIResponseValidationError):
         return ModelFailed("garbage", model)
     if isinstance(error, openai.APIError):
@@ -327,9 +363,9 @@ def _status_kind(status: int) -> str:
     return kinds.get(status, "unavailable" if status >= 500 else "refused")
 
 
-def _detail(error: Exception, secret: str) -> str:
-    text = " ".join(str(error).split())[:MAX_DETAIL_CHARS]
-    return text.replace(secret, "***") if secret else text
+def _detail(error: Exception, secret: SecretStr) -> str:
+    text = " ".join(str(error).split()).replace(secret.get_secret_value(), "***")
+    return text[:MAX_DETAIL_CHARS]
 
 
 def keep_tracing_local() -> None:
