@@ -40,7 +40,7 @@ class TurnContext:
     turn_id: str = ""
     variables: dict[str, str] = field(default_factory=dict)
     request: TransferRequest | None = None
-    refusals: list[str] = field(default_factory=list)
+    refusals: list[dict[str, str]] = field(default_factory=list)
     allowed_targets: tuple[str, ...] = ()
     on_tool: Callable[[str], None] | None = None
 

@@ -7,6 +7,7 @@ mean two owners.
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Backend", "connect", "masked"]
 
+log = logging.getLogger(__name__)
+
+KEEP_S = 1.0  # how soon a killed supervisor is noticed
+KEEP_AGAIN_S = 30.0  # after a failure: a full disk, for example, needs a person
 EMBEDDED_FOLDER = "valkey"  # inside the data folder, which has other things in it as well
 
 
@@ -58,6 +63,7 @@ class Backend:
     shown: str = ""
     lease: Lease | None = field(default=None, repr=False)
     sentinel: Sentinel | None = field(default=None, repr=False)
+    keeper: asyncio.Task[None] | None = field(default=None, repr=False)
 
     def describe(self) -> str:
         """One line for the banner, in plain words and without a password."""
@@ -70,6 +76,9 @@ class Backend:
 
     async def close(self) -> None:
         """Close both clients and give back the lease of an embedded server. May be called twice."""
+        if self.keeper is not None:
+            self.keeper.cancel()
+            await asyncio.wait([self.keeper])
         try:
             for client in (self.cmd, self.blk):
                 await client.aclose()
@@ -118,7 +127,22 @@ async def _embedded(target: RedisUrl, data_dir: Path) -> Backend:
         raise
     local = RedisUrl("standalone", f"the embedded server in {lease.folder}", path=str(lease.socket))
     clients = build_clients(local)
-    return Backend("embedded", clients.cmd, clients.blk, shown=local.shown, lease=lease)
+    keeper = asyncio.create_task(_keep(lease), name="frontdesk: keep the embedded server")
+    return Backend("embedded", clients.cmd, clients.blk, shown=local.shown, lease=lease, keeper=keeper)
+
+
+async def _keep(lease: Lease) -> None:
+    """Bring the embedded server back when its supervisor was killed or gave up: the app must not outlive its store."""
+    while True:
+        await asyncio.sleep(KEEP_S)
+        try:
+            if lease.supervised():
+                continue
+            log.warning("the embedded server in %s has lost its supervisor: starting both again", lease.folder)
+            await asyncio.to_thread(lease.revive)
+        except EmbeddedServerFailed as error:
+            log.error("%s", error)
+            await asyncio.sleep(KEEP_AGAIN_S)
 
 
 def _release_unwanted(waiting: asyncio.Future[Lease]) -> None:

@@ -37,6 +37,7 @@ from sessions.supervisor import Answer, Settings, State, probe
 
 START_LOCK = "start.lock"
 SUPERVISOR_LOG = "supervisor.log"
+HELD = f"a process holds its {supervisor.SUPERVISOR_LOCK} (`lsof` names it)"
 LOG_TAIL_BYTES = 1200  # enough for the last errors of the server, short enough for a terminal
 LOG_MAX_BYTES = 1_000_000  # older logs are moved aside at the next start
 
@@ -48,7 +49,7 @@ ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PAT
 class Lease:
     """The right of this process to use the server, until `release()` or the process's end, whatever ends it.
 
-    `started` says that this call started the server; `server_pid` is the pid at the time of the call.
+    `started` says that the last call (`acquire` or `revive`) started the server; the pids are those of that moment.
     """
 
     folder: Path
@@ -57,7 +58,28 @@ class Lease:
     server_pid: int
     supervisor_pid: int
     started: bool
+    grace_s: float
     _users: int = field(repr=False)
+
+    def supervised(self) -> bool:
+        """Whether a supervisor still watches over the server. Costs three system calls."""
+        lock = _free_supervisor_lock(self.folder)
+        if lock is None:
+            return True
+        os.close(lock)
+        return False
+
+    def revive(self, *, timeout_s: float = 30.0) -> None:
+        """Start supervisor and server again, at the same socket, when somebody killed the supervisor; else do nothing.
+
+        Raises EmbeddedServerFailed, also when the lease was released.
+        """
+        if self._users < 0:
+            raise EmbeddedServerFailed(f"the lease of the embedded server in {self.folder} was released")
+        deadline = time.monotonic() + timeout_s
+        with _one_starter(self.folder, deadline):
+            state, answer, self.started = _join_or_start(self.folder, deadline, self.grace_s, self.socket)
+        self.server_pid, self.supervisor_pid, self.version = answer.pid, state.supervisor_pid, answer.version
 
     def release(self) -> None:
         """Give the lease back; the server ends when it was the last one. May be called twice."""
@@ -85,10 +107,12 @@ def acquire(data_dir: Path, *, timeout_s: float = 30.0, grace_s: float = 2.0) ->
         try:
             holder = "the previous server is still stopping, or a program that is not Frontdesk holds it"
             wait_for_lock(users, fcntl.LOCK_SH, folder / supervisor.USERS_LOCK, deadline, holder)
-            return _join_or_start(folder, users, deadline, grace_s)
+            state, answer, started = _join_or_start(folder, deadline, grace_s, None)
         except BaseException:
             os.close(users)
             raise
+    pids = (answer.pid, state.supervisor_pid)
+    return Lease(folder, Path(state.socket), answer.version, *pids, started, grace_s, users)
 
 
 @contextlib.contextmanager
@@ -107,7 +131,8 @@ def _one_starter(folder: Path, deadline: float) -> Iterator[None]:
         unlock(fd)
 
 
-def _join_or_start(folder: Path, users: int, deadline: float, grace_s: float) -> Lease:
+def _join_or_start(folder: Path, deadline: float, grace_s: float, socket: Path | None) -> tuple[State, Answer, bool]:
+    """The running supervisor and its server, and whether they were started here (at `socket`, or a fitting path)."""
     started = False
     while True:
         lock = _free_supervisor_lock(folder)
@@ -115,15 +140,14 @@ def _join_or_start(folder: Path, users: int, deadline: float, grace_s: float) ->
             try:
                 if started:
                     raise EmbeddedServerFailed(_failure(folder, "did not start"))
-                _start_supervisor(folder, lock, grace_s)
+                _start_supervisor(folder, lock, grace_s, socket or socket_path(folder))
                 started = True
             finally:
                 os.close(lock)  # the supervisor has inherited it, and with it the lock
         elif (found := _running(folder)) is not None:
-            state, answer = found
-            return Lease(folder, Path(state.socket), answer.version, answer.pid, state.supervisor_pid, started, users)
+            return *found, started
         if time.monotonic() > deadline:
-            raise EmbeddedServerFailed(_failure(folder, "was not ready in time"))
+            raise EmbeddedServerFailed(_failure(folder, f"was not ready in time, though {HELD}"))
         time.sleep(POLL_S)
 
 
@@ -147,9 +171,9 @@ def _running(folder: Path) -> tuple[State, Answer] | None:
     return None if answer is None or answer.loading else (state, answer)
 
 
-def _start_supervisor(folder: Path, lock: int, grace_s: float) -> None:
+def _start_supervisor(folder: Path, lock: int, grace_s: float, socket: Path) -> None:
     """Start the supervisor in a session of its own: Ctrl-C in the terminal must not reach the server."""
-    settings = Settings(str(folder), str(socket_path(folder)), str(find_server_binary()), grace_s, lock)
+    settings = Settings(str(folder), str(socket), str(find_server_binary()), grace_s, lock)
     if not sys.executable:
         raise EmbeddedServerFailed(f"the embedded server needs a Python program to watch over it. {ELSEWHERE}.")
     (folder / supervisor.STATE_FILE).unlink(missing_ok=True)  # of a supervisor that was killed

@@ -28,7 +28,7 @@ def prepare_folder(data_dir: Path) -> Path:
         status = folder.stat()
         _refuse_foreign(folder, status)
         if status.st_mode & 0o077:
-            folder.chmod(0o700)
+            folder.chmod(status.st_mode & 0o700)  # closed to others; a read-only folder stays read-only
     except (OSError, RuntimeError) as error:  # RuntimeError: a home folder that cannot be found, a loop of links
         raise EmbeddedServerFailed(
             f"the folder {data_dir} for the embedded server cannot be used: {_reason(error)}. "

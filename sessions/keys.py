@@ -11,6 +11,7 @@ from sessions.errors import InvalidId
 SHARDS = 1024  # schedules a conversation can fall into; fixed for ever, it is part of every key name
 PREFIX = "fd"
 READY_CHANNEL = f"{PREFIX}:ready"  # gateways tell workers here that a conversation has work
+REVOKED_CHANNEL = f"{PREFIX}:revoked"  # somebody else took a conversation: whoever runs a turn of it must stop
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
 
 

@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 from sessions import replies
 from sessions.connect import Backend
 from sessions.errors import StoreError
-from sessions.keys import READY_CHANNEL, Keys
+from sessions.keys import READY_CHANNEL, REVOKED_CHANNEL, Keys
 from sessions.model import Ephemeral, Event
 from sessions.store import Store
 
@@ -102,14 +102,18 @@ class Live:
         self._store = store
         self._feeds: dict[str, set[Feed]] = {}
         self._confirmed: dict[str, asyncio.Event] = {}
-        self._on_ready: list[Callable[[str], None]] = []
+        self._callbacks: dict[str, list[Callable[[str], None]]] = {READY_CHANNEL: [], REVOKED_CHANNEL: []}
         self._pubsub: Any = None
         self._task: asyncio.Task[None] | None = None
         self.healthy = False
 
     def on_ready(self, callback: Callable[[str], None]) -> None:
         """Call `callback(conversation_id)` when some gateway says that a conversation has work."""
-        self._on_ready.append(callback)
+        self._callbacks[READY_CHANNEL].append(callback)
+
+    def on_revoked(self, callback: Callable[[str], None]) -> None:
+        """Call `callback(conversation_id)` when somebody took a conversation from whoever was running its turn."""
+        self._callbacks[REVOKED_CHANNEL].append(callback)
 
     async def start(self) -> None:
         """Connect and listen in the background; returns when Redis confirmed."""
@@ -177,7 +181,7 @@ class Live:
     async def _listen(self) -> None:
         pubsub = self._client.pubsub()
         try:
-            await pubsub.subscribe(READY_CHANNEL, *self._feeds)
+            await pubsub.subscribe(*self._callbacks, *self._feeds)
             self._pubsub = pubsub
             self.healthy = True
             for feeds in self._feeds.values():  # whatever came while nobody listened is in the log
@@ -197,8 +201,8 @@ class Live:
         if message["type"] == "subscribe":
             if channel in self._confirmed:
                 self._confirmed[channel].set()
-        elif message["type"] == "message" and channel == READY_CHANNEL:
-            for callback in self._on_ready:
+        elif message["type"] == "message" and channel in self._callbacks:
+            for callback in self._callbacks[channel]:
                 callback(message["data"])
         elif message["type"] == "message":
             item = parse(message["data"])

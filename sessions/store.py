@@ -23,7 +23,7 @@ from sessions.errors import (
     StoreUnavailable,
     UnknownConversation,
 )
-from sessions.keys import READY_CHANNEL, SHARDS, Keys, checked_id, due_key, index_key
+from sessions.keys import SHARDS, Keys, checked_id, due_key, index_key
 from sessions.model import (
     Committed,
     Conversation,
@@ -108,7 +108,7 @@ class Store:
             [
                 *(conversation_id, keys.channel, message_id, body, compact(data), start.kind.value, start.id),
                 *(compact(meta or {}), REQUEST_TTL_S, self.worker if claim else "", fence, self.lease_ms, hint),
-                *(MAX_PENDING, HISTORY_TAIL, LOG_TAIL, READY_CHANNEL),
+                *(MAX_PENDING, HISTORY_TAIL, LOG_TAIL),
             ],
         )
         if reply[0] == "REUSED":
@@ -166,7 +166,7 @@ class Store:
     async def release(self, conversation_id: str, token: Token) -> None:
         """Give a turn back without an answer; the waiting messages stay and another worker may claim them at once."""
         keys = Keys.of(conversation_id)
-        args = [conversation_id, keys.channel, token.epoch, token.fence, READY_CHANNEL]
+        args = [conversation_id, keys.channel, token.epoch, token.fence]
         check(conversation_id, await self._scripts.call("release", keys.common, args))
 
     async def commit(

@@ -314,7 +314,7 @@ def main() -> int:
     os.umask(0o077)  # logs and data are this user's alone
     try:
         return Supervisor(settings).run()
-    except OSError as error:
+    except (OSError, subprocess.SubprocessError) as error:
         say(f"failed: {error}")
         return GAVE_UP
 

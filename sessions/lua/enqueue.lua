@@ -1,7 +1,7 @@
 -- A customer message is stored once; the conversation is made when it is new; the turn is claimed when asked and free.
 -- KEYS 8 idem, 9 history of the hinted owner
 -- ARGV 3 message id, 4 body hash, 5 data, 6 start kind, 7 start id, 8 meta, 9 idem ttl s,
---      10 wid ('' = do not claim), 11 fence, 12 lease ms, 13 hint, 14 max in, 15 history tail, 16 log tail, 17 ready channel
+--      10 wid ('' = do not claim), 11 fence, 12 lease ms, 13 hint, 14 max in, 15 history tail, 16 log tail
 local idem, hist = KEYS[8], KEYS[9]
 local o = load_own()
 local now = now_ms()
@@ -34,7 +34,7 @@ if o.kind == 'ai' and o.lease <= now then
     take_lease(o, now, ARGV[10], ARGV[11], ARGV[12])
     given = grant(o, hist, ARGV[13], ARGV[14], ARGV[15], ARGV[16])
   else
-    redis.call('PUBLISH', ARGV[17], CID)
+    redis.call('PUBLISH', READY, CID)
   end
 end
 schedule(o, now)

@@ -2,6 +2,7 @@
 -- KEYS 1-7 and ARGV 1-2 are the same everywhere.
 local OWN, IN, VARS, LOG, DUE, IDX, DRAFT = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local CID, CHANNEL = ARGV[1], ARGV[2]
+local READY, REVOKED = 'fd:ready', 'fd:revoked' -- sessions/keys.py has the same names
 
 local function now_ms()
   local t = redis.call('TIME')
@@ -56,6 +57,7 @@ end
 
 -- Gives the turn to a worker: the epoch rises, so whoever worked before is fenced from here on.
 local function take_lease(o, now, wid, fence, lease_ms)
+  if o.fence ~= '' then redis.call('PUBLISH', REVOKED, CID) end
   o.epoch = int(math.max(tonumber(o.epoch) + 1, now))
   o.fence, o.wid, o.att, o.lease = fence, wid, o.att + 1, now + tonumber(lease_ms)
   redis.call('HSET', OWN, 'epoch', o.epoch, 'fence', fence, 'wid', wid, 'att', int(o.att), 'lease', int(o.lease))

@@ -16,4 +16,5 @@ o.kind, o.owner, o.fence, o.lease = 'human', ARGV[3], ARGV[4], now + tonumber(AR
 redis.call('HSET', OWN, 'kind', 'human', 'owner', o.owner, 'epoch', o.epoch, 'fence', o.fence, 'wid', '',
            'lease', int(o.lease), 'att', '0', 'seq', int(o.seq), 'before', from)
 schedule(o, now)
+redis.call('PUBLISH', REVOKED, CID)
 return {'OK', o.epoch, from, int(o.seq)}

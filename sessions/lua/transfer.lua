@@ -46,6 +46,7 @@ redis.call('HSET', OWN, 'kind', o.kind, 'owner', o.owner, 'epoch', o.epoch, 'fen
            'lease', int(o.lease), 'att', '0', 'seq', int(o.seq), 'draft', '')
 if ARGV[7] ~= '' then redis.call('HSET', OWN, 'meta', ARGV[7]) end
 schedule(o, now)
+if o.kind == 'ai' and o.fence == '' and redis.call('LLEN', IN) > 0 then redis.call('PUBLISH', READY, CID) end
 local core = cjson.encode({int(o.seq), ids, o.epoch, o.fence})
 redis.call('SET', idem, core, 'EX', ARGV[6])
 return {'OK', core, history, redis.call('LRANGE', IN, 0, tonumber(ARGV[18]) - 1)}

@@ -1,0 +1,93 @@
+"""What a new owner sees of the work before it: the seed. Foreign turns are data, fenced, in the third person."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from handoffs.roster import History
+from handoffs.transfer import Brief
+from sessions.model import Event, Item
+
+NOTE = "handoff-note"
+MAX_LINE = 2000  # characters of one foreign message in a seed; the whole text stays in the log
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One customer-visible message: `by` is `customer`, `ai:<agent>` or `human:<person>`."""
+
+    seq: int
+    message_id: str
+    by: str
+    text: str
+
+
+def lines_of(events: Iterable[Event]) -> list[Line]:
+    """The customer-visible messages among `events`, in their order."""
+    return [
+        Line(event.seq, str(event.data.get("id", "")), event.by, str(event.data.get("text", "")))
+        for event in events
+        if event.type == "msg.created"
+    ]
+
+
+def visible(lines: Sequence[Line], mode: History, *, seen: int, pending: Iterable[int]) -> list[Line]:
+    """The messages that `mode` shows an agent that has seen the log up to `seen`; `pending` come as its input instead."""
+    if mode.mode == "none":
+        return []
+    waiting = set(pending)
+    fresh = [line for line in lines if line.seq > seen and line.seq not in waiting]
+    return fresh[len(fresh) - min(mode.last, len(fresh)) :]
+
+
+def note(*, sender: str, reason: str, brief: Brief, lines: Sequence[Line], intro: str = "") -> Item:
+    """One item for the new owner's history: who hands over, why, the brief, and the earlier messages."""
+    nonce = secrets.token_hex(4)  # unknown to whoever wrote the quoted texts, so that nobody can close the note early
+    body = [f"From: {quote(sender)}"]
+    if intro:
+        body.append(f"What happened: {quote(intro)}")
+    if reason:
+        body.append(f"Reason: {quote(reason)}")
+    if brief.goal:
+        body.append(f"Goal: {quote(brief.goal)}")
+    for title, entries in (
+        ("Facts", brief.facts),
+        ("Tried", brief.tried),
+        ("Promised", brief.promised),
+        ("Open questions", brief.open_questions),
+    ):
+        if entries:
+            body += [f"{title}:", *(f"- {quote(entry)}" for entry in entries)]
+    if lines:
+        body += ["Earlier messages:", *(_told(line) for line in lines)]
+    text = "\n".join(body)
+    return {"role": "user", "content": f'<{NOTE} id="{nonce}">\n{text}\n</{NOTE}>'}
+
+
+def _told(line: Line) -> str:
+    if line.by == "customer":
+        return f"customer: {quote(line.text)}"
+    kind, _, who = line.by.partition(":")
+    name = who if kind == "ai" else f"{kind} {who}".strip()
+    return f"[{name}] said: {quote(line.text)}"
+
+
+def quote(text: str) -> str:
+    """Foreign text on lines of its own making only: no new line of the note, no note tag, not endless."""
+    short = text if len(text) <= MAX_LINE else text[:MAX_LINE] + " [...]"
+    flat = re.sub(r"[\r\n\u2028\u2029]+", "\n  ", short.strip())
+    return re.sub(rf"<(/?)\s*{NOTE}", r"‹\1" + NOTE, flat, flags=re.IGNORECASE)
+
+
+def is_note(item: Item) -> bool:
+    """Whether a history item is a note of ours."""
+    content = item.get("content")
+    return item.get("role") == "user" and isinstance(content, str) and content.startswith(f"<{NOTE} id=")
+
+
+def customer_item(text: str) -> Item:
+    """A customer's message as the model reads it. A forged note tag in it is made harmless."""
+    return {"role": "user", "content": re.sub(rf"<(/?)\s*{NOTE}", r"‹\1" + NOTE, text, flags=re.IGNORECASE)}

@@ -1,0 +1,32 @@
+"""The sentences that Frontdesk itself says to a customer, by language. What agents and queues say is in their files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SENTENCES: Mapping[str, Mapping[str, str]] = {
+    "en": {
+        "to_queue": "I'm passing you to a person: {name}. They see what you wrote, and you can go on writing here.",
+        "to_person": "You're now talking to {name}, a person.",
+        "failed_to_queue": "Sorry, something went wrong on our side. A person ({name}) will take over from here.",
+        "failed_to_agent": "Sorry, something went wrong on our side. {name} will take over from here.",
+        "failed_stay": "Sorry, something went wrong on our side. Please send your message once more.",
+        "loop_to_queue": "I don't want to send you round in circles, so I'm passing you to a person: {name}.",
+        "approval_to_queue": "A person has to approve this first. I've passed your request to {name}.",
+    },
+    "zh": {
+        "to_queue": "我正在为您转接人工客服：{name}。他们能看到您之前的消息，您可以继续在这里留言。",
+        "to_person": "现在由人工客服 {name} 为您服务。",
+        "failed_to_queue": "抱歉，我们这边出了点问题。接下来由人工客服（{name}）为您处理。",
+        "failed_to_agent": "抱歉，我们这边出了点问题。接下来由{name}为您服务。",
+        "failed_stay": "抱歉，我们这边出了点问题，请再发送一次您的消息。",
+        "loop_to_queue": "为了不让您来回转接，我直接为您转人工客服：{name}。",
+        "approval_to_queue": "这项操作需要人工审核，我已将您的请求转给{name}。",
+    },
+}
+
+
+def sentence(key: str, language: str, **names: str) -> str:
+    """The sentence `key` in `language` (English when there is none)."""
+    table = SENTENCES.get(language) or SENTENCES.get(language.partition("-")[0]) or SENTENCES["en"]
+    return table[key].format(**names)
