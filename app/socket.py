@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine
+from contextlib import aclosing
 from typing import Any, Final
 
 from fastapi import WebSocket
@@ -244,14 +245,15 @@ class Connection:
         async with self._desk.live.follow(self._cid, resume.after) as feed:
             await self._begin(conversation, resume, current)
             at_replay_end = resume.replay == 0
-            async for item in feed:
-                if isinstance(item, Ephemeral):
-                    self._show(item)
-                    continue
-                await self._deliver(item, current, replid)
-                if not at_replay_end and item.seq >= conversation.seq:
-                    at_replay_end = True
-                    await self._outbox.deliver(encode(Live()))
+            async with aclosing(aiter(feed)) as items:
+                async for item in items:
+                    if isinstance(item, Ephemeral):
+                        self._show(item)
+                        continue
+                    await self._deliver(item, current, replid)
+                    if not at_replay_end and item.seq >= conversation.seq:
+                        at_replay_end = True
+                        await self._outbox.deliver(encode(Live()))
 
     async def _begin(self, conversation: Conversation, resume: Resume, current: str) -> None:
         await self._outbox.deliver(

@@ -1,0 +1,47 @@
+"""`create_app(settings)` builds the whole application; nothing happens at import."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from fastapi import FastAPI, WebSocket
+
+from app import api, api_errors, pages, socket
+from app.building import open_desk
+from app.desk import Desk
+from app.settings import Settings
+
+MAX_BODY_BYTES = 64 * 1024  # of an HTTP request; the longest message fits with room for its escapes
+Opener = Callable[[Settings], AbstractAsyncContextManager[Desk]]
+
+
+def create_app(settings: Settings, *, opener: Opener = open_desk) -> FastAPI:
+    """The application. Its parts are opened when the server starts, by `opener`, and closed when it stops."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with opener(settings) as desk:
+            app.state.desk = desk
+            yield
+
+    app = FastAPI(
+        title="Frontdesk",
+        summary="A conversational handoff router: exactly one owner speaks to the customer at any time.",
+        lifespan=lifespan,
+        docs_url=None,  # FastAPI's documentation pages load scripts from other hosts
+        redoc_url=None,
+        max_body_size=MAX_BODY_BYTES,
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
+    )
+    api_errors.install(app)
+    app.add_middleware(pages.SafeHeaders)
+    for router in (api.widget, api.v1, api.health, pages.pages):
+        app.include_router(router)
+    app.mount("/static", pages.static_files(), name="static")
+
+    @app.websocket("/ws")
+    async def ws(websocket: WebSocket) -> None:
+        await socket.serve(websocket, app.state.desk)
+
+    return app
