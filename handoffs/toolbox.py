@@ -143,7 +143,7 @@ def _root_of(roster: Roster) -> str:
     """Make the roster's root package, once, and give its name."""
     root = root_name(roster)
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.append(_Finder())
+        sys.meta_path.insert(0, _Finder())  # before the finder that would load the same files the usual way
     if root not in sys.modules:
         package = ModuleType(root, f"The code of the agents folder {roster.folder}")
         package.__path__ = [str(roster.folder.resolve())]
