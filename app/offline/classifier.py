@@ -25,10 +25,10 @@ _CLAUSE = re.compile(r"[,;:.!?()/、，；：。！？（）\n]|\s(?:and|or)\s",
 
 @dataclass(frozen=True)
 class Subject:
-    """What an agent is for, in its own file's words: the `intended_use` sentence and real phrasings."""
+    """What an agent is for, in its own file's words: `intended_use` (in each language it has) and real phrasings."""
 
     agent_id: str
-    intended_use: str
+    intended_use: tuple[str, ...]
     examples: tuple[str, ...] = ()
 
 
@@ -138,8 +138,8 @@ class Classifier:
 
 def prototypes(subject: Subject) -> list[str]:
     """The texts that stand for a subject: its use, each clause of it, its examples; no text twice."""
-    clauses = [part.strip() for part in _CLAUSE.split(subject.intended_use)]
-    texts = [subject.intended_use.strip(), *clauses, *(example.strip() for example in subject.examples)]
+    clauses = [part for use in subject.intended_use for part in (use, *_CLAUSE.split(use))]
+    texts = [text.strip() for text in (*clauses, *subject.examples)]
     return list(dict.fromkeys(text for text in texts if len(text) > 1))
 
 

@@ -29,9 +29,14 @@ class Sentence:
 
 
 def split(text: str) -> list[Sentence]:
-    """The sentences of `text` in reading order, at most 24, each at most 400 characters; [] for blank text."""
-    parts = [part.strip() for part in _SENTENCE.split(text) if part and part.strip()]
-    return [Sentence(part[:MAX_CHARS], _clauses(part[:MAX_CHARS])) for part in parts[:MAX_SENTENCES]]
+    """The sentences of `text` in reading order, at most 24 of at most 400 characters; [] without letters or digits."""
+    parts = [piece for part in _SENTENCE.split(text) if part for piece in _pieces(part.strip())]
+    return [Sentence(part, _clauses(part)) for part in parts if re.search(r"\w", part)][:MAX_SENTENCES]
+
+
+def _pieces(sentence: str) -> list[str]:
+    """An overlong sentence in pieces of at most 400 characters, cut at spaces where there are any."""
+    return re.findall(rf".{{1,{MAX_CHARS}}}(?:\s+|$)|.{{1,{MAX_CHARS}}}", sentence)[: MAX_SENTENCES + 1]
 
 
 def _clauses(sentence: str) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ class Wording(Protocol):
     NEITHER: tuple[str, ...]
     FILLERS: frozenset[str]
     POLICY: tuple[str, ...]  # patterns of a question about how things are
+    HUMAN: tuple[str, ...]  # patterns of a wish for a human
 
 
 LANGUAGES: dict[str, Wording] = {"en": en, "zh": zh}
@@ -64,3 +65,17 @@ def joined(language: str, names: list[str]) -> str:
     if len(names) < 2:
         return "".join(names)
     return module.COMMA.join(names[:-1]) + module.OR + names[-1]
+
+
+def wishes_human(text: str) -> bool:
+    """Whether a text asks for a person in so many words ("talk to a human", "转人工")."""
+    return _any("HUMAN", text)
+
+
+def asks_about(text: str) -> bool:
+    """Whether a text asks how things are (how long, what if, may I) and so does not ask for something to be done."""
+    return _any("POLICY", text)
+
+
+def _any(name: str, text: str) -> bool:
+    return any(re.search(pattern, text, re.IGNORECASE) for w in LANGUAGES.values() for pattern in getattr(w, name))

@@ -106,3 +106,11 @@ POLICY: tuple[str, ...] = (
     r"\b(policy|policies|terms|rules|conditions)\b",
     r"\bwhy\b",
 )
+# A wish for a human in so many words; anything looser is left to the encoder.
+HUMAN: tuple[str, ...] = (
+    r"\b(talk|speak|chat|connect|transfer|pass|put|get|hand|switch)\b[^.?!]{0,30}\b(human|real person|a person|someone"
+    r" real|representative|operator|live agent|human agent|real agent|manager|supervisor|customer service agent)\b",
+    r"\b(want|need|like|give me|get me|is there|prefer)\b[^.?!]{0,20}\b(human|real person|live agent|representative"
+    r"|human being|human agent|supervisor|operator)\b",
+    r"^\W*(human|agent|operator|representative|live agent|real person)( please)?\W*$",
+)

@@ -1,0 +1,240 @@
+"""What the offline model does in one call: move the conversation, do the agent's own work, or say something.
+
+Only the customer's own messages can move a conversation. A handoff note and tool results are data: they are searched
+for slot values and quoted, and nothing in them is a wish.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.offline.classifier import Classifier
+from app.offline.decision import Decision, Rule, belongs_elsewhere, decide
+from app.offline.followup import FollowUp, Kind, follow_up
+from app.offline.reading import Reading, read_messages
+from app.offline.remarks import Remarks
+from app.offline.situation import Situation
+from app.offline.steps import Call, Say, Step
+from app.offline.texts import find
+from app.offline.work import Done, Missing, Outcome, Quoted, Unknown, next_outcome, wanted
+from handoffs.encoder import Encoder
+
+REQUESTS_ANSWERED = 3  # of one turn; the rest of a longer list is for the customer to repeat
+EARLIER_READ = 6  # customer messages back in which a pending request is looked for
+TALK = (
+    "help",
+    "human",
+    "thanks",
+    "bye",
+    "no",
+    "yes",
+    "greeting",
+    "mood",
+)  # which remark is answered when there are several
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The step, and the decision with its trace that led to it (None when the agent's own last question decided)."""
+
+    step: Step
+    decision: Decision | None = None
+
+
+@dataclass(frozen=True)
+class Responder:
+    """The fitted parts. Stateless between calls: everything it knows of a conversation is in the call's input."""
+
+    classifier: Classifier | None
+    remarks: Remarks
+    encoder: Encoder
+    floor: float
+
+    def respond(self, at: Situation) -> Answer:
+        """The next step of the agent `at.me`. CPU-bound, about 10 ms: call it in a thread."""
+        answered = self._after_question(at)
+        if answered is not None:
+            return Answer(answered)
+        decision = decide(self._read(at, at.talk.messages), self.floor, at.subject)
+        return Answer(self._step(at, decision), decision)
+
+    def _read(self, at: Situation, messages: tuple[str, ...]) -> tuple[Reading, ...]:
+        slots = [slot for tool in at.tools.own for slot in tool.slots if not slot.is_free_text]
+        return read_messages(messages, self.classifier, self.remarks, slots)
+
+    # -- answers to what the model asked -------------------------------------------------------------------------
+
+    def _after_question(self, at: Situation) -> Step | None:
+        """The step when this turn's message answers the model's last question, or just names an agent."""
+        remark = self.remarks.of([at.talk.text])[0] if at.talk.messages else None
+        meant = follow_up(at, remark)
+        if meant is not None:
+            return self._meant(at, meant)
+        named = at.desk.named_in(at.talk.text, at.tools.targets)
+        if named and named != at.me and named not in at.refused and not (remark and remark.exact):
+            goal = self._pending_text(at) or at.talk.text
+            return at.transfer(named, goal, at.say("reason_named", name=at.name(named)))
+        return None
+
+    def _meant(self, at: Situation, meant: FollowUp) -> Step | None:
+        if meant.kind is Kind.NEITHER:
+            return Say(_lines(at.say("neither"), at.topics()))
+        if meant.kind is Kind.DECLINED:
+            return Say(at.say("no"))
+        if meant.kind is Kind.CHOSE and meant.value not in at.refused:
+            goal = self._pending_text(at) or at.talk.text
+            return at.transfer(meant.value, goal, at.say("reason_named", name=at.name(meant.value)))
+        if meant.kind is Kind.WANTS_PERSON:
+            return self._to_person(at, self._pending_text(at) or at.talk.text)
+        if meant.kind is Kind.WANTS_PASS and self.classifier:
+            agent = self.classifier.match([meant.value])[0].best
+            target = at.reachable(agent)
+            if target:
+                return at.transfer(target, meant.value, at.say("reason_subject", name=at.name(agent)))
+        return None
+
+    # -- what the messages ask for -------------------------------------------------------------------------------
+
+    def _step(self, at: Situation, decision: Decision) -> Step:
+        if decision.rule is Rule.HUMAN:
+            goal = next(iter(decision.open_questions), "") or self._pending_text(at) or decision.text
+            return self._to_person(at, goal, decision.target, decision.open_questions[1:])
+        if decision.rule is Rule.TRANSFER:
+            moved = self._move(at, decision)
+            if moved is not None:
+                return moved
+            decision = Decision(Rule.OWN, at.me, decision.text, (decision.text,), trace=decision.trace)
+        requests = self._requests(at, decision)
+        if requests:
+            return self._work(at, requests[:REQUESTS_ANSWERED], decision)
+        return Say(self._talk(at, decision))
+
+    def _move(self, at: Situation, decision: Decision) -> Step | None:
+        """The transfer; words when there is no way there; None to go on as if it were the agent's own subject."""
+        if at.talk.note and at.talk.note.sender == decision.target:
+            return None  # it just came from there: sending it back at once helps nobody
+        target = at.reachable(decision.target)
+        if target:
+            reason = at.say("reason_subject", name=at.name(decision.target))
+            return at.transfer(target, decision.text, reason, decision.open_questions)
+        name = at.name(decision.target)
+        if decision.target in at.refused:
+            return Say(_lines(at.say("refused", name=name), self._offer_person(at)))
+        return None if at.subject else Say(_lines(at.say("elsewhere", name=name), self._offer_person(at)))
+
+    def _to_person(self, at: Situation, goal: str, topic: str = "", more: tuple[str, ...] = ()) -> Step:
+        target = at.person(topic)
+        if target:
+            return at.transfer(target, goal, at.say("reason_human"), more)
+        refused = next((t for t in at.tools.humans if t in at.refused), None)
+        return Say(at.say("refused", name=at.name(refused)) if refused else at.say("no_person"))
+
+    def _requests(self, at: Situation, decision: Decision) -> tuple[str, ...]:
+        """What the agent has to work on itself: the messages' requests, or the pending one that a value belongs to."""
+        able = at.tools.own or at.tools.can_search
+        if not able:
+            return ()
+        if decision.rule is Rule.STAY or (decision.rule is Rule.OWN and decision.requests):
+            return decision.requests
+        if decision.rule is Rule.SMALL_TALK and not (at.talk.note or self._asked_for_slot(at)):
+            return ()
+        if decision.rule in (Rule.OWN, Rule.SMALL_TALK):
+            pending = self._pending(at)
+            return pending or ((at.talk.text,) if decision.rule is Rule.OWN else ())
+        return ()
+
+    def _asked_for_slot(self, at: Situation) -> bool:
+        said = at.talk.last_reply
+        return find("slot", said) is not None
+
+    # -- pending requests ----------------------------------------------------------------------------------------
+
+    def _pending(self, at: Situation) -> tuple[str, ...]:
+        """The newest earlier request of the customer that this agent would answer; a note's goal when it just came."""
+        note = at.talk.note
+        texts = ((note.goal,) if note else ()) + at.talk.earlier_messages[:EARLIER_READ]
+        for text in texts:
+            found = decide(self._read(at, (text,)), self.floor, at.subject)
+            if found.rule is Rule.TRANSFER and note and text == note.goal:
+                return (text,)
+            if found.requests:
+                return found.requests
+        return ()
+
+    def _pending_text(self, at: Situation) -> str:
+        """The newest earlier message that asks for something, whoever would answer it."""
+        for text in at.talk.earlier_messages[:EARLIER_READ]:
+            if any(reading.whole.is_request for reading in self._read(at, (text,))):
+                return text
+        return ""
+
+    # -- words ---------------------------------------------------------------------------------------------------
+
+    def _work(self, at: Situation, requests: tuple[str, ...], decision: Decision) -> Step:
+        """The first call that is still needed; when there is none, the answer made of all outcomes."""
+        outcomes: list[Outcome] = []
+        for request in requests:
+            found = next_outcome(at, request, self.encoder)
+            if isinstance(found, Call):
+                return found
+            if found not in outcomes:
+                outcomes.append(found)
+        if all(isinstance(outcome, Unknown) for outcome in outcomes) and not at.subject:
+            return Say(self._talk(at, decision))
+        return Say(_lines(*(self._told(at, outcome) for outcome in outcomes), self._closing(at, outcomes, decision)))
+
+    def _told(self, at: Situation, outcome: Outcome) -> str:
+        if isinstance(outcome, Done):
+            return outcome.text or at.say("tool_empty")
+        if isinstance(outcome, Quoted):
+            return at.say("quote", text=outcome.quote.text, source=outcome.quote.source)
+        return at.say("unknown") if isinstance(outcome, Unknown) else ""
+
+    def _closing(self, at: Situation, outcomes: list[Outcome], decision: Decision) -> str:
+        """What is still needed, or an offer: a person when nothing is known, the way to an open question."""
+        missing = next((outcome for outcome in outcomes if isinstance(outcome, Missing)), None)
+        if missing:
+            return at.say("slot", what=wanted(missing.slot, at.language))
+        offer = self._offer_transfer(at, decision)
+        if offer:
+            return offer
+        return self._offer_person(at) if any(isinstance(outcome, Unknown) for outcome in outcomes) else ""
+
+    def _offer_transfer(self, at: Situation, decision: Decision) -> str:
+        """Mention one question that is for somebody else, once, with the offer to pass the customer on."""
+        told = at.talk.note.open_questions if at.talk.note else ()
+        said = "\n".join(e.text for e in at.talk.past if e.speaker == "agent")
+        for question in (*decision.open_questions, *told):
+            match = self.classifier.match([question])[0] if self.classifier else None
+            foreign = match is not None and belongs_elsewhere(match, self.floor, at.subject)
+            if match and foreign and at.reachable(match.best) and question not in said:
+                return at.say("offer_transfer", question=question, name=at.name(match.best))
+        return ""
+
+    def _offer_person(self, at: Situation) -> str:
+        return at.say("offer_person") if at.person() else ""
+
+    def _talk(self, at: Situation, decision: Decision) -> str:
+        if decision.rule is Rule.EMPTY:
+            return at.say("empty")
+        if decision.rule is Rule.ASK:
+            names = [at.name(agent) for agent in decision.options if at.reachable(agent) == agent]
+            if len(names) == 2:
+                return at.say("ask", a=names[0], b=names[1])
+        if decision.rule is Rule.SMALL_TALK:
+            return self._small_talk(at)
+        if at.subject:
+            return _lines(at.say("unknown"), self._offer_person(at))
+        return _lines(at.say("stay"), at.topics())
+
+    def _small_talk(self, at: Situation) -> str:
+        parts = [reading.whole for reading in self._read(at, at.talk.messages)]
+        kinds = {part.remark.kind for part in parts}
+        kind = next((kind for kind in TALK if kind in kinds), "greeting")
+        key = "greeting" if kind in ("mood", "human") else kind
+        return _lines(at.say(key), at.topics() if key in ("greeting", "help") and not at.subject else "")
+
+
+def _lines(*texts: str) -> str:
+    """The non-empty texts, as one message."""
+    return "\n".join(text for text in texts if text)

@@ -1,0 +1,163 @@
+"""A specialist's own work on what the customer asked: pick a tool, fill its slots, or look in the knowledge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from app.offline.answers import Quote, best_quote, passages_of
+from app.offline.situation import Situation
+from app.offline.slots import Slot, bare, find
+from app.offline.steps import Call
+from app.offline.texts import LANGUAGES, asks_about, phrase
+from app.offline.toolset import SEARCH, OwnTool
+from handoffs.encoder import Encoder
+
+TOOL_FLOOR = 0.36  # cosine of a request to a tool's name or description; below it a tool is never called
+TOOL_SURE = 0.50  # from here a tool goes before the knowledge
+ACTION_HANDICAP = 0.05  # a tool that changes something must be that much nearer than one that looks something up
+SLOT_BONUS = 0.10  # the request itself carries a value that only this kind of tool asks for
+
+
+@dataclass(frozen=True)
+class Done:
+    """A tool answered."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """The knowledge answers."""
+
+    quote: Quote
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A tool could be called if the customer gave this slot."""
+
+    slot: Slot
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Neither a tool nor the knowledge has an answer."""
+
+
+Outcome = Done | Quoted | Missing | Unknown
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A tool and how well it fits a request."""
+
+    tool: OwnTool
+    score: float
+
+
+def next_outcome(at: Situation, request: str, encoder: Encoder) -> Outcome | Call:
+    """What is known about one request by now, or the call that would tell. Pure but for the encoder."""
+    fit = best_tool(at, request, encoder)
+    sure = fit is not None and fit.score >= TOOL_SURE
+    if fit and sure and not _policy_question(fit.tool, request):
+        return _use(at, fit.tool, request)
+    if not at.tools.can_search:
+        return _use(at, fit.tool, request) if fit and not _policy_question(fit.tool, request) else Unknown()
+    searched = [call for call in at.talk.called(SEARCH) if call.arguments.get("query") == request]
+    if not searched:
+        return Call(SEARCH, {"query": request})
+    quote = best_quote(request, passages_of(searched[-1].output or ""), at.language, encoder)
+    if fit and (quote is None or fit.score > quote.similarity) and (sure or not _policy_question(fit.tool, request)):
+        return _use(at, fit.tool, request)
+    return Quoted(quote) if quote else Unknown()
+
+
+def best_tool(at: Situation, request: str, encoder: Encoder) -> Fit | None:
+    """The own tool whose name or description is nearest to the request, if it is near enough."""
+    fits = [_fit(tool, request, encoder) for tool in at.tools.own]
+    best = max(fits, key=lambda fit: fit.score, default=None)
+    return best if best and best.score >= TOOL_FLOOR else None
+
+
+def _fit(tool: OwnTool, request: str, encoder: Encoder) -> Fit:
+    rows = encoder.encode([request, *tool.texts()])
+    score = float((rows[1:] @ rows[0]).max())
+    score += SLOT_BONUS if _carries(tool, request) else 0.0
+    return Fit(tool, score if tool.only_reads else score - ACTION_HANDICAP)
+
+
+def _carries(tool: OwnTool, request: str) -> bool:
+    return any(slot.pattern and find(slot, [request]) is not None for slot in tool.slots)
+
+
+def _policy_question(tool: OwnTool, request: str) -> bool:
+    """Whether a request asks how things are in general, so that doing something would be the wrong answer."""
+    return asks_about(request) and not _carries(tool, request)
+
+
+def _use(at: Situation, tool: OwnTool, request: str) -> Outcome | Call:
+    """The tool's result when it was called in this turn, the call when everything is there, else what is missing."""
+    arguments, missing = fill(at, tool, request)
+    if missing:
+        return Missing(missing)
+    for call in at.talk.called(tool.name):
+        if dict(call.arguments) == arguments:
+            return Done((call.output or "").strip())
+    return Call(tool.name, arguments)
+
+
+def fill(at: Situation, tool: OwnTool, request: str) -> tuple[dict[str, Any], Slot | None]:
+    """Arguments from the conversation, newest first, and the first required slot that nobody has given."""
+    now = (request, *reversed(at.talk.messages))
+    everything = (*now, *at.talk.earlier_messages, *_told(at), *_results(at))
+    arguments: dict[str, Any] = {}
+    for slot in tool.slots:
+        value = _value(at, slot, request, everything if slot.required else now)
+        if value is None and slot.required:
+            return arguments, slot
+        if value is not None:
+            arguments[slot.name] = value
+    return arguments, None
+
+
+def _value(at: Situation, slot: Slot, request: str, texts: Sequence[str]) -> Any:
+    if slot.is_free_text:
+        return request
+    if slot.type == "boolean":
+        return False if slot.required else None
+    found = find(slot, texts)
+    return found if found is not None else _answered(at, slot)
+
+
+def _answered(at: Situation, slot: Slot) -> str | None:
+    """The customer's reply to our own question for this slot: its digits, or any words when there is no pattern."""
+    asked = [phrase(code, "slot", what=wanted(slot, code)) for code in LANGUAGES]
+    past = [(e.speaker, e.text) for e in at.talk.past if e.speaker != "tool"]
+    said = [*past, *(("customer", text) for text in at.talk.messages)]
+    for (speaker, question), (answerer, answer) in reversed(list(pairwise(said))):
+        if speaker == "agent" and answerer == "customer" and any(text in question for text in asked):
+            plain = slot.type == "string" and not (slot.pattern or slot.options or slot.format)
+            return answer.strip() if plain else bare(slot, answer)
+    return None
+
+
+def _told(at: Situation) -> list[str]:
+    return [text for note in reversed(at.talk.notes) for text in (*note.facts, note.goal)]
+
+
+def _results(at: Situation) -> list[str]:
+    """What tools said, newest first: a number that only the desk knows (an invoice) may be in there."""
+    own = {tool.name for tool in at.tools.own}
+    calls: Sequence[Any] = (*at.talk.done, *at.talk.calls)
+    return [call.output for call in reversed(calls) if call.name in own and call.output]
+
+
+def wanted(slot: Slot, language: str) -> str:
+    """How to ask for a slot: its description; of "Order number | 订单号" the side in the customer's script."""
+    sides = [side.strip() for side in slot.description.split("|")]
+    chinese = [side for side in sides if any("\u3400" <= c <= "\u9fff" for c in side)]
+    other = [side for side in sides if side not in chinese]
+    return next(iter(chinese if language == "zh" else other), sides[0])
