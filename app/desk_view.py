@@ -94,7 +94,7 @@ async def summaries(desk: Desk, limit: int) -> list[ConversationSummary]:
         tail = await desk.store.read(conversation.conversation_id, after, TAIL_EVENTS)
         return summary(conversation, tail, desk.roster)
 
-    return list(await asyncio.gather(*(one(found) for found in await desk.store.list(limit))))
+    return list(await asyncio.gather(*(one(found) for found in await desk.store.recent(limit))))
 
 
 async def conversation_view(desk: Desk, conversation_id: str, after: int = 0) -> ConversationView:

@@ -2,6 +2,8 @@
 
 FrontdeskError (sessions.errors)  the root
   HandoffError                    something about agents, routes or a turn
+    MessageRejected               a message that cannot be taken as it is; `field` and `why`
+    UnknownTarget                 no such agent; `allowed` names those there are
     RosterInvalid                 the agent files cannot be used; `problems` has every reason
     ToolProblem                   a tool cannot do what it was asked; the text goes to the model
     ValueNotAllowed               this agent may not read or write this shared value
@@ -42,6 +44,24 @@ class Problem:
 
 class HandoffError(FrontdeskError):
     """Something about agents, routes or a turn."""
+
+
+class MessageRejected(HandoffError):
+    """A message that cannot be taken as it is. `field` names what is wrong, `why` what came and what is allowed."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}")
+        self.field = field
+        self.why = why
+
+
+class UnknownTarget(HandoffError):
+    """No agent of that id is in the roster; `allowed` names those there are."""
+
+    def __init__(self, target: str, allowed: Sequence[str]) -> None:
+        super().__init__(f"to: there is no agent {target!r}; allowed: {', '.join(allowed)}")
+        self.target = target
+        self.allowed = tuple(allowed)
 
 
 class RosterInvalid(HandoffError):

@@ -35,7 +35,7 @@ def lines_of(events: Iterable[Event]) -> list[Line]:
 
 
 def visible(lines: Sequence[Line], mode: History, *, seen: int, pending: Iterable[int]) -> list[Line]:
-    """The messages that `mode` shows an agent that has seen the log up to `seen`; `pending` come as its input instead."""
+    """What `mode` shows an agent that has seen the log up to `seen`; `pending` messages come as its input instead."""
     if mode.mode == "none":
         return []
     waiting = set(pending)

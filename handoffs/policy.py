@@ -40,6 +40,7 @@ class LoopStopped:
 
 Decision = Accepted | Refused | LoopStopped
 HasValue = Callable[[str], bool]
+Decide = Callable[[str], Decision]
 
 
 def owner_of(target: str) -> Owner:

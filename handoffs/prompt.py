@@ -1,4 +1,4 @@
-"""The system text of an agent: its own instructions, then how this desk works. Foreign text is only ever quoted here."""
+"""The system text of an agent: its own instructions, then how this desk works. Foreign text is only quoted here."""
 
 from __future__ import annotations
 

@@ -36,6 +36,10 @@ class AgentValues:
             raise ValueInvalid(key, why)
         self._draft.set(key, value)
 
+    def is_set(self, key: str) -> bool:
+        """Whether `key` has a true value; for entry conditions, which every agent's transfer may ask about."""
+        return bool(self._draft.get(key))
+
     def known(self) -> Iterator[tuple[str, Any]]:
         """The readable values that are set."""
         for key in self.readable:

@@ -1,10 +1,10 @@
-"""The tools that the router itself gives an agent: transfer_to_agent, search_knowledge, and the gate before approvals."""
+"""The tools that the router itself gives an agent: transfer_to_agent, search_knowledge, the gate before approvals."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from agents import FunctionTool, FunctionToolResult, RunContextWrapper, ToolsToFinalOutputResult
@@ -13,12 +13,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from handoffs.context import TurnContext
 from handoffs.knowledge import Knowledge
-from handoffs.policy import Accepted, Decision, LoopStopped
+from handoffs.policy import Accepted, Decide, LoopStopped
 from handoffs.transfer import Brief, TransferRequest
 
 TRANSFER = "transfer_to_agent"
 SEARCH = "search_knowledge"
-Decide = Callable[[str], Decision]
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 
 
@@ -131,7 +130,7 @@ def search_tool(knowledge: Knowledge) -> FunctionTool:
 
 
 def approval_gate(tool: FunctionTool, target: str) -> FunctionTool:
-    """The same tool for the model; calling it hands the conversation, with the wished call, to the people at `target`."""
+    """The same tool for the model; calling it hands the conversation and the wished call to the people at `target`."""
 
     async def invoke(ctx: ToolContext[TurnContext], arguments: str) -> str:
         context = ctx.context
@@ -165,9 +164,7 @@ def _facts(name: str, arguments: str) -> tuple[str, ...]:
     return tuple(f"{key}: {value}" for key, value in parsed.items())
 
 
-def end_on_request(
-    ctx: RunContextWrapper[TurnContext], _results: list[FunctionToolResult]
-) -> ToolsToFinalOutputResult:
+def end_on_request(ctx: RunContextWrapper[TurnContext], _results: list[FunctionToolResult]) -> ToolsToFinalOutputResult:
     """`tool_use_behavior`: the run ends when a transfer was really recorded, and only then."""
     request = ctx.context.request
     return ToolsToFinalOutputResult(is_final_output=request is not None, final_output=request and request.to)

@@ -6,10 +6,13 @@ Reads once (what the claim brought), buffers what the run writes, commits under 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sessions.model import Committed, Item, Owner, Token, Transferred
 from sessions.store import Store
+
+if TYPE_CHECKING:  # the store knows no agents at run time
+    from agents.memory import SessionSettings
 
 
 class IsolatedSession:
@@ -18,7 +21,7 @@ class IsolatedSession:
     `history` is what the agent had before; `token` is the right to write, renewed by a transfer that goes on.
     """
 
-    session_settings = None
+    session_settings: SessionSettings | None = None  # the SDK's own limits stay off: `pair_safe` cuts here
 
     def __init__(
         self, store: Store, conversation_id: str, agent_id: str, token: Token, history: Sequence[Item] = ()

@@ -194,7 +194,7 @@ class Live:
         finally:
             self._pubsub = None
             with contextlib.suppress(RedisError, OSError):
-                await pubsub.aclose()
+                await pubsub.aclose()  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
 
     def _dispatch(self, message: dict[str, Any]) -> None:
         channel = message["channel"]

@@ -44,6 +44,7 @@ from sessions.model import (
 from sessions.scripts import Scripts, check, compact, groups
 
 T = TypeVar("T")
+Arguments = Sequence[str | int]
 
 REQUEST_TTL_S = 86_400  # a client repeats a request within a day, or not at all
 LEASE_MS = 20_000  # a worker that is alive renews every third of it
@@ -158,7 +159,7 @@ class Store:
     async def renew(self, conversation_id: str, token: Token, *, lease_ms: int | None = None) -> int:
         """Keep the conversation longer; the lease's new end in ms. StaleOwner: stop, somebody else has it."""
         keys = Keys.of(conversation_id)
-        args = [conversation_id, keys.channel, token.epoch, token.fence, lease_ms or self.lease_ms]
+        args: Arguments = [conversation_id, keys.channel, token.epoch, token.fence, lease_ms or self.lease_ms]
         reply = await self._scripts.call("renew", keys.common, args)
         check(conversation_id, reply)
         return int(reply[1])
@@ -166,7 +167,7 @@ class Store:
     async def release(self, conversation_id: str, token: Token) -> None:
         """Give a turn back without an answer; the waiting messages stay and another worker may claim them at once."""
         keys = Keys.of(conversation_id)
-        args = [conversation_id, keys.channel, token.epoch, token.fence]
+        args: Arguments = [conversation_id, keys.channel, token.epoch, token.fence]
         check(conversation_id, await self._scripts.call("release", keys.common, args))
 
     async def commit(
@@ -278,7 +279,7 @@ class Store:
         """
         keys = Keys.of(conversation_id)
         payload = compact(["X", what.type, what.data])
-        args = [conversation_id, keys.channel, token.epoch, token.fence, message_id, piece, payload]
+        args: Arguments = [conversation_id, keys.channel, token.epoch, token.fence, message_id, piece, payload]
         check(conversation_id, await self._scripts.call("relay", keys.common, args, repeat=False))
 
     # -- people --------------------------------------------------------------------------------------------------
@@ -352,7 +353,7 @@ class Store:
         """One agent's whole isolated history, oldest first."""
         return replies.items(await self._read(self._redis.lrange(Keys.of(conversation_id).history(agent_id), 0, -1)))
 
-    async def list(self, limit: int = 50) -> list[Conversation]:
+    async def recent(self, limit: int = 50) -> list[Conversation]:
         """The conversations that changed last, newest first."""
         async with self._redis.pipeline(transaction=False) as pipe:
             for shard in range(SHARDS):

@@ -1,0 +1,325 @@
+"""The router: takes in what customers and people do, and runs the turns. The doors call nothing else.
+
+Every process has one. Which process runs a turn is settled in Redis; a turn whose process died is found by the sweep.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import random
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from handoffs.errors import MessageRejected, UnknownTarget
+from handoffs.history import lines_of, note, visible
+from handoffs.state import RouterState, detect_language
+from handoffs.team import Team
+from handoffs.texts import sentence
+from handoffs.transfer import Brief
+from handoffs.turn import Turn
+from sessions.errors import (
+    Conflict,
+    ConversationClosed,
+    NotClaimable,
+    StaleOwner,
+    StoreError,
+    UnknownConversation,
+)
+from sessions.live import Live
+from sessions.model import Committed, Grant, NewEvent, Owner, Receipt, Taken, Token, Transferred
+from sessions.store import Store
+
+log = logging.getLogger("frontdesk.router")
+
+MAX_TEXT = 8000  # characters of one message, a customer's or a person's
+SWEEP_S = 3.0  # a turn whose process died is found within its lease and this
+HINTS = 10_000  # conversations whose last owner this process remembers, to load the right history at once
+RETRIES = 5  # of a hand back whose log moved on between reading and writing
+
+
+@dataclass(frozen=True, slots=True)
+class CustomerMessage:
+    """What a door received. `message_id` is the client's own id: the same id again is the same message."""
+
+    message_id: str
+    text: str
+    language: str = ""
+    client_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody at the desk, as the door has authenticated them."""
+
+    id: str
+    name: str
+
+
+class Router:
+    """One process' router over one store. `team` may be replaced while it runs; a running turn keeps its own."""
+
+    def __init__(self, store: Store, live: Live, team: Team, *, sweep_s: float = SWEEP_S) -> None:
+        self.store = store
+        self.team = team
+        self._live = live
+        self._sweep_s = sweep_s
+        self._turns: dict[str, Turn] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._hints: OrderedDict[str, str] = OrderedDict()
+        self._sweeper: asyncio.Task[None] | None = None
+        self._draining = False
+        live.on_ready(self._on_ready)
+        live.on_revoked(self._on_revoked)
+
+    @property
+    def running(self) -> int:
+        """Turns under way in this process."""
+        return len(self._turns)
+
+    async def start(self) -> None:
+        """Take up work: from here on this process claims turns that others left."""
+        self._sweeper = asyncio.create_task(self._sweep_for_ever(), name="frontdesk-sweep")
+
+    async def stop(self, grace_s: float = 8.0) -> None:
+        """Drain: no new turns; those under way may end within `grace_s`, the rest is given back to other workers."""
+        self._draining = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.gather(self._sweeper, return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace_s)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # -- customers -------------------------------------------------------------------------------------------------
+
+    async def receive(self, conversation_id: str, message: CustomerMessage) -> Receipt:
+        """Store a customer's message and see to its answer. When this returns, the message survives any crash.
+
+        Raises MessageRejected for an empty or too long text, MessageIdReused, ConversationClosed, StoreError.
+        """
+        text = checked_text(message.text)
+        roster = self.team.roster
+        language = detect_language(text, roster.desk.languages, known_language(roster.desk.languages, message.language))
+        data = {
+            "id": message_id(conversation_id, message.message_id),
+            "text": text,
+            "cid": message.client_id or message.message_id,
+            "lang": message.language,
+        }
+        receipt = await self.store.enqueue(
+            conversation_id,
+            message.message_id,
+            data,
+            start=Owner.ai(roster.desk.start),
+            meta=RouterState(language=language, roster=roster.version).dump(),
+            claim=not self._draining and conversation_id not in self._turns,
+            hint=self._hints.get(conversation_id, ""),
+        )
+        if receipt.grant is not None:
+            self._spawn(receipt.grant)
+        return receipt
+
+    # -- people ----------------------------------------------------------------------------------------------------
+
+    async def take(
+        self, conversation_id: str, *, person: Person, force: bool = False, expected_epoch: int | None = None
+    ) -> Taken:
+        """The person owns from now on; whatever an agent was saying is stopped and taken back.
+
+        Raises UnknownConversation, ConversationClosed, OwnerBusy (another person), Conflict (`expected_epoch` passed).
+        """
+        conversation = await self.store.get(conversation_id)
+        language = RouterState.of(conversation.meta).language
+        change = {
+            "reason": "taken over by a person",
+            "decided_by": "person",
+            "text": sentence("to_person", language, name=person.name),
+            "from_name": self.team.roster.display_name(conversation.owner.ref, language),
+            "to_name": person.name,
+        }
+        taken = await self.store.takeover(
+            conversation_id, person.id, change=change, expected_epoch=expected_epoch, force=force
+        )
+        turn = self._turns.get(conversation_id)
+        if turn is not None:
+            turn.lose()
+        return taken
+
+    async def say(self, conversation_id: str, token: Token, person: Person, text: str, message_id_: str) -> Committed:
+        """A person's message to the customer. StaleOwner when somebody else owns now; nothing is sent then."""
+        text = checked_text(text)
+        data = {"id": message_id(conversation_id, f"say:{message_id_}"), "text": text, "name": person.name}
+        for _ in range(RETRIES):
+            conversation = await self.store.get(conversation_id)
+            try:
+                return await self.store.commit(
+                    conversation_id,
+                    token,
+                    f"say:{message_id_}",
+                    answered=conversation.waiting,
+                    events=[NewEvent("msg.created", data)],
+                )
+            except Conflict:
+                continue  # the same person answered from two windows at once
+        raise Conflict(conversation_id, field="inbox", current="changing")
+
+    async def hand_back(
+        self, conversation_id: str, token: Token, person: Person, to: str | None = None, note_: str = ""
+    ) -> Transferred:
+        """The person gives the conversation to an agent (the start agent without `to`), with a note for it.
+
+        The agent answers at once only if the customer's message is the last word. Raises UnknownTarget, StaleOwner.
+        """
+        roster = self.team.roster
+        target = to or roster.desk.start
+        if target not in roster:
+            raise UnknownTarget(target, tuple(roster.agents))
+        for _ in range(RETRIES):
+            conversation = await self.store.get(conversation_id)
+            try:
+                return await self._hand_back(conversation_id, token, person, target, note_, conversation.seq)
+            except Conflict:
+                continue  # the customer wrote meanwhile: the seed must not miss or repeat it
+        raise Conflict(conversation_id, field="log", current="changing")
+
+    async def _hand_back(
+        self, conversation_id: str, token: Token, person: Person, target: str, note_: str, seq: int
+    ) -> Transferred:
+        roster = self.team.roster
+        conversation = await self.store.get(conversation_id)
+        language = RouterState.of(conversation.meta).language
+        events = await self.store.read(conversation_id, conversation.seen.get(target, 0))
+        waiting = [event.seq for event in events if event.by == "customer"][-conversation.waiting :]
+        lines = visible(
+            lines_of(events),
+            roster[target].history,
+            seen=conversation.seen.get(target, 0),
+            pending=waiting if conversation.waiting else (),
+        )
+        seed = note(
+            sender=f"{person.name} (a person)",
+            intro="A person had this conversation and hands it back to you.",
+            reason=note_,
+            brief=Brief(),
+            lines=lines,
+        )
+        change = {
+            "from": person.id,
+            "to": target,
+            "reason": note_,
+            "decided_by": "person",
+            "text": roster.announcement(target, language),
+            "from_name": person.name,
+            "to_name": roster.display_name(target, language),
+        }
+        return await self.store.transfer(
+            conversation_id,
+            token,
+            f"back:{token.epoch}",
+            to=Owner.ai(target),
+            change=change,
+            seed=[seed],
+            expected_seq=seq,
+        )
+
+    # -- turns -----------------------------------------------------------------------------------------------------
+
+    def _spawn(self, grant: Grant) -> None:
+        turn = Turn(self.store, self.team, grant)
+        self._turns[grant.conversation_id] = turn
+        task = asyncio.create_task(self._run(turn), name=f"turn-{grant.conversation_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, turn: Turn) -> None:
+        try:
+            await turn.run()
+        except StaleOwner as stale:
+            log.info("%s", stale)
+        except StoreError as error:  # the lease runs out and the sweep of some process takes it up again
+            log.warning("%s: the turn could not be stored: %s", turn.conversation_id, error)
+        except asyncio.CancelledError:
+            await self._give_back(turn)
+            raise
+        except Exception:
+            log.exception("%s: the turn failed", turn.conversation_id)
+            await self._give_back(turn)
+        finally:
+            if self._turns.get(turn.conversation_id) is turn:
+                del self._turns[turn.conversation_id]
+            self._remember(turn.conversation_id, turn.owner_id)
+
+    async def _give_back(self, turn: Turn) -> None:
+        with contextlib.suppress(StoreError):
+            await self.store.release(turn.conversation_id, turn.token)
+
+    def _remember(self, conversation_id: str, owner_id: str) -> None:
+        self._hints[conversation_id] = owner_id
+        self._hints.move_to_end(conversation_id)
+        while len(self._hints) > HINTS:
+            self._hints.popitem(last=False)
+
+    # -- work that others left -------------------------------------------------------------------------------------
+
+    def _on_ready(self, conversation_id: str) -> None:
+        if not self._draining and conversation_id not in self._turns and self._sweeper is not None:
+            task = asyncio.create_task(self._claim(conversation_id), name=f"claim-{conversation_id}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _on_revoked(self, conversation_id: str) -> None:
+        turn = self._turns.get(conversation_id)
+        if turn is not None:  # ask Redis: the word may be about an earlier turn of ours
+            task = asyncio.create_task(turn.verify(), name=f"verify-{conversation_id}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _claim(self, conversation_id: str) -> None:
+        try:
+            grant = await self.store.claim(conversation_id, hint=self._hints.get(conversation_id, "-"))
+        except (NotClaimable, UnknownConversation, ConversationClosed):
+            return
+        except StoreError as error:
+            log.warning("%s: could not be claimed: %s", conversation_id, error)
+            return
+        if self._draining or conversation_id in self._turns:
+            with contextlib.suppress(StoreError):
+                await self.store.release(conversation_id, grant.token)
+            return
+        self._spawn(grant)
+
+    async def _sweep_for_ever(self) -> None:
+        while True:
+            try:
+                for conversation_id in await self.store.due():
+                    if conversation_id not in self._turns:
+                        await self._claim(conversation_id)
+            except StoreError as error:
+                log.warning("the sweep could not read the store: %s", error)
+            await asyncio.sleep(self._sweep_s * random.uniform(0.75, 1.25))  # noqa: S311  # jitter, not a secret
+
+
+def checked_text(text: str) -> str:
+    """The text without surrounding space; MessageRejected when it is empty or too long."""
+    text = text.strip()
+    if not text:
+        raise MessageRejected("text", "it is empty")
+    if len(text) > MAX_TEXT:
+        raise MessageRejected("text", f"it has {len(text)} characters; at most {MAX_TEXT} are allowed")
+    return text
+
+
+def message_id(conversation_id: str, client_id: str) -> str:
+    """The message id for a client's own id: the same for a repeated message, whoever handles it."""
+    return "m_" + hashlib.sha256(f"{conversation_id}\x00{client_id}".encode()).hexdigest()[:20]
+
+
+def known_language(languages: tuple[str, ...], wish: str) -> str:
+    """The desk language that a browser's wish (`de-DE`) comes to; empty when the desk does not have it."""
+    short = wish.partition("-")[0]
+    return next((code for code in languages if code in (wish, short) or code.partition("-")[0] == short), "")

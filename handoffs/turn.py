@@ -1,0 +1,405 @@
+"""One turn: from a customer's waiting messages to the next quiet moment, through as many owners as it takes.
+
+Run the owner's agent, then commit its work, or commit and transfer in one call and go on as the new owner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+from agents import Runner, RunResultStreaming
+from agents.exceptions import MaxTurnsExceeded
+from agents.items import ItemHelpers, MessageOutputItem, TResponseInputItem
+
+from handoffs.context import TurnContext
+from handoffs.errors import BudgetSpent, ModelFailed
+from handoffs.history import Line, customer_item, lines_of, note, visible
+from handoffs.policy import exit_target, owner_of
+from handoffs.relay import Relay
+from handoffs.roster import HUMAN, AgentSpec
+from handoffs.shared_values import AgentValues
+from handoffs.state import RouterState, detect_language
+from handoffs.team import Team
+from handoffs.texts import sentence
+from handoffs.tools import TRANSFER
+from handoffs.transfer import TransferRequest
+from sessions.errors import StaleOwner, StoreError
+from sessions.isolated import IsolatedSession, pair_safe
+from sessions.model import Grant, Item, NewEvent, OwnerKind
+from sessions.store import Store
+from sessions.values import ValuesDraft
+
+log = logging.getLogger("frontdesk.turn")
+
+MAX_ATTEMPTS = 3  # a turn that died this often goes to people instead of round again
+RENEWALS = 3  # per lease: one lost renewal must not cost the turn
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one run gave: text for the customer, a transfer, both, or a failure."""
+
+    message_id: str
+    text: str = ""
+    request: TransferRequest | None = None
+    refusals: tuple[dict[str, str], ...] = ()
+    tools: tuple[str, ...] = ()
+    error: Exception | None = None
+    shown: int = 0
+
+
+class Turn:
+    """A claimed turn. `run` ends when the customer is next, when people own, or with StaleOwner."""
+
+    def __init__(self, store: Store, team: Team, grant: Grant) -> None:
+        self.conversation_id = grant.conversation_id
+        self.token = grant.token
+        self._store = store
+        self._team = team
+        self._roster = team.roster
+        self.owner_id = grant.conversation.owner.id
+        self._history = list(grant.history)
+        self._pending = grant.pending
+        self._values = ValuesDraft(grant.values)
+        self._state = RouterState.of(grant.conversation.meta)
+        self._lines = lines_of(grant.log)
+        self._seen = dict(grant.conversation.seen)
+        self._attempts = grant.conversation.attempts
+        self._failures = 0
+        self._step = 0
+        self._writing = asyncio.Lock()  # a renewal must not meet a transfer that is changing the token
+        self._lost = False
+        self._cancel_run: Callable[[], None] | None = None
+        self._turn_id = f"{grant.pending[0].seq if grant.pending else 0}"
+
+    # -- being the owner -------------------------------------------------------------------------------------------
+
+    def lose(self) -> None:
+        """Somebody else owns now: stop the model, show and write nothing more."""
+        self._lost = True
+        if self._cancel_run is not None:
+            self._cancel_run()
+
+    async def verify(self) -> None:
+        """Renew the lease; `lose` when the token is not the owner's any more."""
+        async with self._writing:
+            try:
+                await self._store.renew(self.conversation_id, self.token)
+            except StaleOwner:
+                self.lose()
+            except StoreError as error:
+                log.warning("%s: could not renew the turn: %s", self.conversation_id, error)
+
+    @asynccontextmanager
+    async def _renewing(self) -> AsyncIterator[None]:
+        async def renew() -> None:
+            while not self._lost:
+                await asyncio.sleep(self._store.lease_ms / 1000 / RENEWALS)
+                await self.verify()
+
+        task = asyncio.create_task(renew(), name=f"renew-{self.conversation_id}")
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    # -- the turn --------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Answer everything that waits. Raises StaleOwner when somebody else took over meanwhile."""
+        async with self._renewing():
+            session = self._session(self.owner_id, self._history)
+            while self._pending:
+                session = await self._step_once(session)
+
+    async def _step_once(self, session: IsolatedSession) -> IsolatedSession:
+        spec = self._team.spec(session.agent_id)
+        self._read_language()
+        if spec is None:
+            return await self._follow_successor(session)
+        if self._attempts > MAX_ATTEMPTS:
+            said = Said(_message_id(), error=ModelFailed(spec.id, f"{self._attempts - 1} attempts did not end"))
+        else:
+            said = await self._speak(spec, session)
+        self._attempts = 0
+        if said.error is not None:
+            return await self._degrade(spec, session, said)
+        if said.request is not None:
+            return await self._transfer(spec, session, said, said.request)
+        return await self._answer(spec, session, said)
+
+    def _session(self, agent_id: str, history: list[Item]) -> IsolatedSession:
+        return IsolatedSession(self._store, self.conversation_id, agent_id, self.token, history)
+
+    def _read_language(self) -> None:
+        language = self._state.language
+        for message in self._pending:
+            hint = language or str(message.data.get("lang", ""))
+            language = detect_language(message.text, self._roster.desk.languages, hint)
+        self._state = self._state.model_copy(update={"language": language})
+
+    # -- run the agent ---------------------------------------------------------------------------------------------
+
+    async def _speak(self, spec: AgentSpec, session: IsolatedSession) -> Said:
+        values = AgentValues(self._values, self._roster, spec)
+        context = TurnContext(
+            conversation_id=self.conversation_id,
+            agent_id=spec.id,
+            epoch=self.token.epoch,
+            language=self._state.language,
+            values=values,
+            data_dir=self._team.data_dir,
+            turn_id=self._turn_id,
+            variables=dict(self._roster.desk.variables),
+        )
+        agent = self._team.agent(spec, context, self._state, values)
+        by = {"kind": "ai", "id": spec.id, "name": self._roster.display_name(spec.id, self._state.language)}
+        relay = Relay(self._store, self.conversation_id, self.token, _message_id(), by, self.lose)
+        tools: list[str] = []
+        error: Exception | None = None
+        result: RunResultStreaming | None = None
+        try:
+            result = Runner.run_streamed(
+                agent,
+                cast("list[TResponseInputItem]", [customer_item(message.text) for message in self._pending]),
+                context=context,
+                session=session,
+                max_turns=spec.limits.model_calls,
+                run_config=self._team.run_config(self.conversation_id),
+            )
+            await self._listen(spec, result, relay, tools)
+        except (asyncio.CancelledError, StaleOwner):
+            raise
+        except Exception as failure:  # whatever a model, a tool or the SDK does, the customer gets a defined next owner
+            error = _named(spec, failure)
+        finally:
+            self._cancel_run = None
+            await relay.close()
+        if self._lost:
+            raise StaleOwner(self.conversation_id, owner="somebody else", epoch=self.token.epoch)
+        text = _text(result, relay) if result is not None else ""
+        if error is None and context.request is None and not text:
+            error = ModelFailed(spec.id, "it said nothing")
+        refusals = tuple(context.refusals)
+        return Said(relay.message_id, text, context.request, refusals, tuple(tools), error, relay.sent)
+
+    async def _listen(self, spec: AgentSpec, result: RunResultStreaming, relay: Relay, tools: list[str]) -> None:
+        self._cancel_run = lambda: result.cancel("immediate")
+        if self._lost:
+            self._cancel_run()
+        last_item = ""
+        try:
+            async with asyncio.timeout(spec.limits.seconds):
+                async for event in result.stream_events():
+                    if self._lost:
+                        continue  # the run is being cancelled; keep draining or it goes on in the background
+                    if event.type == "raw_response_event" and event.data.type == "response.output_text.delta":
+                        gap = "\n\n" if relay.text and event.data.item_id != last_item else ""
+                        last_item = event.data.item_id
+                        relay.write(gap + event.data.delta)
+                    elif event.type == "run_item_stream_event" and event.name == "tool_called":
+                        tools.append(str(getattr(event.item.raw_item, "name", "?")))
+        except TimeoutError:
+            raise BudgetSpent(spec.id, what="seconds", limit=spec.limits.seconds) from None
+        if not self._lost and result.run_loop_exception is not None:
+            raise result.run_loop_exception
+
+    # -- and make it true ------------------------------------------------------------------------------------------
+
+    async def _answer(self, spec: AgentSpec, session: IsolatedSession, said: Said) -> IsolatedSession:
+        self._state = self._state.rested()
+        async with self._writing:
+            done = await session.commit(
+                self._request_id(),
+                answered=len(self._pending),
+                events=[*self._records(spec, said), self._message(spec, said)],
+                values=self._values.writes(),
+                meta=self._state.dump(),
+            )
+        self._values.settle()
+        self._remember(spec, said, done.seq)
+        self._seen[spec.id] = done.seq
+        self._pending = done.pending
+        return session
+
+    async def _transfer(
+        self, spec: AgentSpec, session: IsolatedSession, said: Said, request: TransferRequest
+    ) -> IsolatedSession:
+        language = self._state.language
+        to = request.to
+        text = self._roster.announcement(to, language)
+        if to.startswith(HUMAN):
+            key = {"loop_guard": "loop_to_queue", "approval": "approval_to_queue"}.get(request.decided_by, "to_queue")
+            text = sentence(key, language, name=self._roster.display_name(to, language))
+        before = self._records(spec, said)
+        if said.text:
+            before.append(self._message(spec, said))
+        session.keep(without_refused(session.new_items))
+        return await self._move(spec, session, request, text=text, before=before, said=said)
+
+    async def _degrade(self, spec: AgentSpec, session: IsolatedSession, said: Said) -> IsolatedSession:
+        """The defined next owner after a failure, and a sentence for the customer. Never silence."""
+        self._failures += 1
+        log.warning("%s: %s failed: %s", self.conversation_id, spec.id, said.error)
+        to = self._roster.on_error(spec.id) if self._failures == 1 else exit_target(self._roster, spec)
+        language = self._state.language
+        before = self._records(spec, said)
+        if said.shown:
+            before.append(NewEvent("msg.retracted", {"id": said.message_id}, by="system"))
+        before.append(NewEvent("turn.failed", {"agent": spec.id, "why": str(said.error)[:500]}, by="system"))
+        session.keep(pair_safe(session.new_items or [customer_item(message.text) for message in self._pending]))
+        if to == spec.id or (to in self._roster and self._failures > 1):
+            return await self._stay(session, before, sentence("failed_stay", language))
+        key = "failed_to_queue" if to.startswith(HUMAN) else "failed_to_agent"
+        text = sentence(key, language, name=self._roster.display_name(to, language))
+        request = TransferRequest(to=to, reason=f"{spec.id} could not answer", decided_by="failure")
+        return await self._move(spec, session, request, text=text, before=before, said=said)
+
+    async def _stay(self, session: IsolatedSession, before: list[NewEvent], text: str) -> IsolatedSession:
+        self._state = self._state.rested()
+        async with self._writing:
+            done = await session.commit(
+                self._request_id(),
+                answered=len(self._pending),
+                events=[*before, NewEvent("notice", {"text": text}, by="system")],
+                values=self._values.writes(),
+                meta=self._state.dump(),
+            )
+        self._values.settle()
+        self._pending = done.pending
+        return session
+
+    async def _follow_successor(self, session: IsolatedSession) -> IsolatedSession:
+        """The owner is not in the roster any more: its successor, or the start agent, goes on."""
+        gone = session.agent_id
+        to = self._roster.successor(gone)
+        spec = AgentSpec(id=gone if gone.isidentifier() else "gone", intended_use="An agent that was removed.")
+        request = TransferRequest(to=to, reason=f"agent {gone} is not in the roster any more", decided_by="system")
+        language = self._state.language
+        text = self._roster.announcement(to, language)
+        if to.startswith(HUMAN):
+            text = sentence("to_queue", language, name=self._roster.display_name(to, language))
+        return await self._move(spec, session, request, text=text, before=[], said=Said(_message_id()))
+
+    async def _move(
+        self,
+        spec: AgentSpec,
+        session: IsolatedSession,
+        request: TransferRequest,
+        *,
+        text: str,
+        before: list[NewEvent],
+        said: Said,
+    ) -> IsolatedSession:
+        owner = owner_of(request.to)
+        details = self._details(session.agent_id, request)
+        requested = [NewEvent("handoff.requested", details), NewEvent("handoff.accepted", details)]
+        self._state = self._state.moved(session.agent_id, request.to)
+        if owner.kind is not OwnerKind.AI:
+            self._state = self._state.rested()
+        seed = [self._seed(session.agent_id, owner.id, request, said)] if owner.kind is OwnerKind.AI else []
+        async with self._writing:
+            done = await session.transfer(
+                self._request_id(),
+                to=owner,
+                change={**details, "text": text, **self._names(session.agent_id, request.to)},
+                before=[*before, *requested],
+                after=[NewEvent("handoff.completed", details)],
+                seed=seed,
+                values=self._values.writes(),
+                meta=self._state.dump(),
+                go_on=owner.kind is OwnerKind.AI,
+            )
+            self.token = done.token
+            self.owner_id = owner.id
+        self._values.settle()
+        self._remember(spec, said, done.seq)
+        self._seen[session.agent_id] = done.seq
+        if owner.kind is not OwnerKind.AI:
+            self._pending = ()
+            return session
+        self._seen[owner.id] = done.seq
+        self._pending = done.pending
+        return self._session(owner.id, [*done.history, *seed])
+
+    # -- pieces ----------------------------------------------------------------------------------------------------
+
+    def _seed(self, from_id: str, to_id: str, request: TransferRequest, said: Said) -> Item:
+        lines = list(self._lines)
+        if said.text and said.error is None:
+            lines.append(Line(1 << 62, said.message_id, f"ai:{from_id}", said.text))
+        target = self._roster[to_id]
+        shown = visible(
+            lines,
+            target.history,
+            seen=self._seen.get(to_id, 0),
+            pending=(message.seq for message in self._pending),
+        )
+        return note(sender=from_id, reason=request.reason, brief=request.brief, lines=shown)
+
+    def _details(self, from_id: str, request: TransferRequest) -> dict[str, Any]:
+        brief = request.brief.model_dump(exclude_defaults=True, mode="json")
+        return {
+            "from": from_id,
+            "to": request.to,
+            "reason": request.reason,
+            "brief": brief,
+            "decided_by": request.decided_by,
+        }
+
+    def _names(self, from_id: str, to: str) -> dict[str, str]:
+        language = self._state.language
+        return {
+            "from_name": self._roster.display_name(from_id, language),
+            "to_name": self._roster.display_name(to, language),
+        }
+
+    def _message(self, spec: AgentSpec, said: Said) -> NewEvent:
+        name = self._roster.display_name(spec.id, self._state.language)
+        return NewEvent("msg.created", {"id": said.message_id, "text": said.text, "name": name})
+
+    def _records(self, spec: AgentSpec, said: Said) -> list[NewEvent]:
+        tools = [NewEvent("tool.called", {"agent": spec.id, "tool": name}) for name in said.tools if name != TRANSFER]
+        return [*tools, *(NewEvent("handoff.refused", {"from": spec.id, **refusal}) for refusal in said.refusals)]
+
+    def _remember(self, spec: AgentSpec, said: Said, seq: int) -> None:
+        if said.text and said.error is None:
+            self._lines.append(Line(seq, said.message_id, f"ai:{spec.id}", said.text))
+
+    def _request_id(self) -> str:
+        self._step += 1
+        return f"turn:{self.token.epoch}:{self._step}"
+
+
+def without_refused(items: tuple[Item, ...]) -> list[Item]:
+    """`items` without refused transfer calls: a model that sees them later avoids those colleagues for no reason."""
+    refused = {
+        item["call_id"]
+        for item in items
+        if item.get("type") == "function_call_output" and str(item.get("output", "")).startswith("Not transferred")
+    }
+    return [item for item in items if item.get("call_id") not in refused]
+
+
+def _message_id() -> str:
+    return f"m_{secrets.token_hex(10)}"
+
+
+def _text(result: RunResultStreaming, relay: Relay) -> str:
+    parts = [ItemHelpers.text_message_output(i) for i in result.new_items if isinstance(i, MessageOutputItem)]
+    return "\n\n".join(part.strip() for part in parts if part.strip()) or relay.text.strip()
+
+
+def _named(spec: AgentSpec, failure: Exception) -> Exception:
+    if isinstance(failure, MaxTurnsExceeded):
+        return BudgetSpent(spec.id, what="model_calls", limit=spec.limits.model_calls)
+    return failure
