@@ -99,7 +99,7 @@ class Return:
 
 
 class RefundTooHigh(Exception):
-    """More than was paid and not refunded yet. `available_cents` is what is left."""
+    """More than the customer was charged too much. `available_cents` is what can be refunded, 0 or less: nothing."""
 
     def __init__(self, available_cents: int) -> None:
         super().__init__(f"only {available_cents} cents can be refunded")
@@ -201,13 +201,17 @@ class Shop:
             db.execute("INSERT INTO returns VALUES (?, ?, ?, ?, ?, ?)", row)
             return Return(row[0], row[2], "open", self.today)
 
-    def issue_refund(self, number: str, cents: int, reason: str, key: str) -> Refund:
-        """Refund `cents`; RefundTooHigh when that is more than is left. Twice with the same key: one refund."""
+    def refund_overcharge(self, number: str, cents: int, reason: str, key: str) -> Refund:
+        """Refund `cents` of what was paid above the order's total and not refunded yet, else RefundTooHigh.
+
+        Twice with the same key: one refund.
+        """
         with self._connect() as db, _transaction(db):
             done = db.execute("SELECT * FROM refunds WHERE idempotency_key = ?", (key,)).fetchone()
             if done is not None:
                 return _refund(done)
-            available = _sum(db, "payments", number) - _sum(db, "refunds", number)
+            total = db.execute("SELECT total_cents FROM orders WHERE number = ?", (number,)).fetchone()[0]
+            available = _sum(db, "payments", number) - total - _sum(db, "refunds", number)
             if cents > available:
                 raise RefundTooHigh(available)
             row = (

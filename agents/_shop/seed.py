@@ -2,6 +2,7 @@
 
 Orders to try, the same on every machine (days are counted from today, so they never grow old):
 
+  A-10015  charged twice (two card payments of 74.80 EUR), delivered
   A-10023  charged twice (two card payments of 94.80 EUR); the parcel is in transit, expected in 2 days
   A-10031  delivered 4 days ago; can be returned
   A-10047  shipped 9 days ago, no news from the carrier for 6 days: delayed
@@ -9,6 +10,7 @@ Orders to try, the same on every machine (days are counted from today, so they n
   A-10064  placed today, being prepared: can still be changed or cancelled
   A-10072  delivered 12 days ago; a return (R-20001) is open, the parcel is not back yet
   A-10085  returned (R-20002) and refunded (F-30001)
+  A-10090  charged three times
   A-10096  bought 30 months ago: the warranty is over
   A-10104  cancelled before it was sent, refunded (F-30002)
   A-10112  made to measure and a gift card: cannot be returned
@@ -138,6 +140,7 @@ class Plan:
 
 
 KNOWN = (
+    Plan("A-10015", placed=20, skus=("LO-103", "LO-112"), shipped=19, delivered=16, charges=2),
     Plan("A-10023", placed=3, skus=("LO-102", "LO-107"), shipped=2, charges=2),
     Plan("A-10031", placed=8, skus=("LO-101", "LO-106"), shipped=7, delivered=4),
     Plan("A-10047", placed=10, skus=("LO-108",), shipped=9, quiet_since=6, expected_in=-3),
@@ -147,6 +150,7 @@ KNOWN = (
     Plan(
         "A-10085", placed=40, skus=("LO-104",), shipped=39, delivered=36, returned="refunded", refund="return R-20002"
     ),
+    Plan("A-10090", placed=5, skus=("LO-113", "LO-105"), shipped=4, charges=3),
     Plan("A-10096", placed=915, skus=("LO-102",), shipped=914, delivered=911),
     Plan("A-10104", placed=6, skus=("LO-114",), cancelled=True, refund="order cancelled"),
     Plan("A-10112", placed=13, skus=("LO-115", "LO-116"), shipped=11, delivered=7),

@@ -10,15 +10,15 @@ from frontdesk_agents._shop.replies import (
     OrderNumber,
     Reason,
     call_key,
+    cents,
     day,
     find_order,
+    method,
     money,
     remember,
     say,
     unknown_order,
 )
-
-from handoffs.errors import ToolProblem
 
 
 @function_tool
@@ -33,18 +33,11 @@ def find_duplicate_charge(ctx: Context, order_number: OrderNumber) -> str:
     payments, refunds = shop.payments(number), shop.refunds(number)
     too_much = sum(payment.amount_cents for payment in payments) - order.total_cents
     if too_much <= 0:
-        return _charged_once(ctx, order, payments[0])
-    if refunds:
+        return _charged_once(ctx, order, payments[0]) + _refunded(ctx, refunds)
+    too_much -= sum(refund.amount_cents for refund in refunds)
+    if too_much <= 0:
         return _already_refunded(ctx, number, refunds[-1])
-    times, amount, when = len(payments), money(ctx, payments[0].amount_cents), day(ctx, payments[0].paid_on)
-    twice = "twice" if times == 2 else f"{times} times"
-    return say(
-        ctx,
-        en=f"Yes, order {number} was charged {twice}: {times} payments of {amount} on {when} by {payments[0].method}. "
-        f"{money(ctx, too_much)} is too much and can be refunded.",
-        zh=f"是的，订单 {number} 被扣款 {times} 次：{when}通过 {payments[0].method} 付款 {times} 笔，每笔 {amount}。"
-        f"多收的 {money(ctx, too_much)} 可以退还。",
-    )
+    return _charged_again(ctx, number, payments, too_much)
 
 
 @function_tool
@@ -78,12 +71,10 @@ def issue_refund(ctx: Context, order_number: OrderNumber, amount: Amount, reason
     shop, order, number = find_order(ctx, order_number)
     if order is None:
         return unknown_order(ctx, number)
-    cents = int(amount.replace(",", "").replace(".", ""))
-    if cents == 0:
-        raise ToolProblem("the amount of a refund must be above 0.00")
-    key = call_key(ctx, "issue_refund", order_number=number, cents=cents, reason=reason)
+    wanted = cents(amount)
+    key = call_key(ctx, "issue_refund", order_number=number, cents=wanted)  # not the reason: a model words it anew
     try:
-        refund = shop.issue_refund(number, cents, reason, key)
+        refund = shop.refund_overcharge(number, wanted, reason, key)
     except RefundTooHigh as error:
         return _too_high(ctx, number, error.available_cents)
     remember(ctx, "refund_reference", refund.reference)
@@ -92,19 +83,44 @@ def issue_refund(ctx: Context, order_number: OrderNumber, amount: Amount, reason
         ctx,
         en=f"The refund of {paid_back} for order {number} is on its way (reference {refund.reference}). "
         "Card refunds usually arrive within 5 to 7 working days.",
-        zh=f"订单 {number} 的 {paid_back} 退款已发出（编号 {refund.reference}），"
+        zh=f"订单 {number} 的 {paid_back}退款已发出（编号 {refund.reference}），"
         "银行卡退款通常在 5 到 7 个工作日内到账。",
     )
 
 
-def _charged_once(ctx: Context, order: Order, payment: Payment) -> str:
-    amount, when = money(ctx, payment.amount_cents), day(ctx, payment.paid_on)
+def _charged_again(ctx: Context, number: str, payments: list[Payment], too_much: int) -> str:
+    first, times = payments[0], len(payments)
+    amount, when, how = money(ctx, first.amount_cents), day(ctx, first.paid_on), method(ctx, first)
+    twice = "twice" if times == 2 else f"{times} times"
     return say(
         ctx,
-        en=f"I see one payment for order {order.number}: {amount} on {when} by {payment.method}, so no double charge. "
+        en=f"Yes, order {number} was charged {twice}: {times} payments of {amount} on {when} by {how}. "
+        f"{money(ctx, too_much)} is too much and can be refunded.",
+        zh=f"是的，订单 {number} 被扣款 {times} 次：{when}通过 {how} 付款 {times} 笔，每笔 {amount}。"
+        f"多收的 {money(ctx, too_much)}可以退还。",
+    )
+
+
+def _charged_once(ctx: Context, order: Order, payment: Payment) -> str:
+    amount, when, how = money(ctx, payment.amount_cents), day(ctx, payment.paid_on), method(ctx, payment)
+    return say(
+        ctx,
+        en=f"I see one payment for order {order.number}: {amount} on {when} by {how}, so no double charge. "
         "A second, pending entry is usually a reservation by the bank that disappears within 7 days.",
-        zh=f"订单 {order.number} 只有一笔付款：{when}通过 {payment.method} 支付 {amount}，没有重复扣款。"
+        zh=f"订单 {order.number} 只有一笔付款：{when}通过 {how} 支付 {amount}，没有重复扣款。"
         "如果看到另一笔待处理的记录，通常是银行预授权，7 天内会自动消失。",
+    )
+
+
+def _refunded(ctx: Context, refunds: list[Refund]) -> str:
+    """What was paid back already, as one more sentence; empty when nothing was."""
+    if not refunds:
+        return ""
+    amount, when = money(ctx, sum(refund.amount_cents for refund in refunds)), day(ctx, refunds[-1].made_on)
+    return say(
+        ctx,
+        en=f" {amount} was refunded on {when} (reference {refunds[-1].reference}).",
+        zh=f"{amount}已于{when}退还（编号 {refunds[-1].reference}）。",
     )
 
 
@@ -114,15 +130,21 @@ def _already_refunded(ctx: Context, number: str, refund: Refund) -> str:
         ctx,
         en=f"Order {number} was charged twice, and the second payment of {amount} was refunded on {when} "
         f"(reference {refund.reference}). Card refunds usually arrive within 5 to 7 working days.",
-        zh=f"订单 {number} 曾被重复扣款，多收的 {amount} 已于{when}退还（编号 {refund.reference}），"
+        zh=f"订单 {number} 曾被重复扣款，多收的 {amount}已于{when}退还（编号 {refund.reference}），"
         "银行卡退款通常在 5 到 7 个工作日内到账。",
     )
 
 
 def _too_high(ctx: Context, number: str, available_cents: int) -> str:
+    if available_cents <= 0:
+        return say(
+            ctx,
+            en=f"Nothing was charged too much for order {number}, so I cannot refund it here; a person has to decide.",
+            zh=f"订单 {number} 没有多扣的款项，我无法直接退款，需要人工处理。",
+        )
     left = money(ctx, available_cents)
     return say(
         ctx,
-        en=f"That is more than can be refunded for order {number}: {left} is left of what was paid.",
-        zh=f"退款金额超过订单 {number} 可退的金额，目前最多可退 {left}。",
+        en=f"That is more than was charged too much for order {number}: {left} can be refunded.",
+        zh=f"这超过了订单 {number} 多扣的金额，最多可退 {left}。",
     )

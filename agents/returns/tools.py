@@ -53,7 +53,7 @@ def open_return(ctx: Context, order_number: OrderNumber, reason: Reason) -> str:
         return unknown_order(ctx, number)
     if not shop.return_of(number) and (refusal := _why_not(ctx, shop, order)):
         return refusal
-    key = call_key(ctx, "open_return", order_number=number, reason=reason)
+    key = call_key(ctx, "open_return", order_number=number)  # not the reason: a model words it anew
     opened = shop.open_return(number, reason, key)
     remember(ctx, "return_number", opened.number)
     if opened.status != "open":

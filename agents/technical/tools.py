@@ -36,15 +36,15 @@ def check_warranty(ctx: Context, order_number: OrderNumber) -> str:
 
 
 def _answer(ctx: Context, shop: Shop, number: str, covered: list[Line], delivered: date) -> str:
-    """One sentence for the order: all our products have the same months today, the longest one is named if not."""
+    """One sentence for the order; with different warranties, the longest."""
     until = max(_add_months(delivered, line.warranty_months) for line in covered)
     names = say(ctx, en=" and ", zh="、").join(say(ctx, en=line.name_en, zh=line.name_zh) for line in covered)
     last = day(ctx, until)
     if until >= shop.today:
         return say(
             ctx,
-            en=f"Yes, order {number} ({names}) is under warranty until {last}. Batteries are covered for 12 months.",
-            zh=f"是的，订单 {number}（{names}）的保修期到{last}。电池的保修期为 12 个月。",
+            en=f"Yes, order {number} ({names}) is under warranty until {last}.",
+            zh=f"是的，订单 {number}（{names}）的保修期到{last}。",
         )
     return say(
         ctx,
