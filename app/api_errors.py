@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from app.api_models import ErrorBody, ErrorDetail
+from handoffs.errors import MessageRejected, UnknownTarget
 from sessions.errors import (
     Conflict,
     ConversationClosed,
@@ -36,6 +37,8 @@ STATUS: Final[Mapping[type[FrontdeskError], tuple[int, str]]] = {
     OwnerBusy: (409, "owner_busy"),
     Conflict: (409, "conflict"),
     ConversationClosed: (409, "conversation_closed"),
+    MessageRejected: (422, "invalid_request"),
+    UnknownTarget: (422, "unknown_agent"),
     MessageIdReused: (409, "message_id_reused"),
     StoreUnavailable: (503, "store_unavailable"),
     StoreRefused: (503, "store_refused"),
@@ -95,7 +98,9 @@ def of_frontdesk(error: FrontdeskError) -> JSONResponse:
         log.error("a request failed: %s: %s", type(error).__name__, error)
         return answer(500, code, "the request failed; the server's log says why")
     owner, epoch = getattr(error, "owner", None), getattr(error, "epoch", None)
-    field = error.field if isinstance(error, Conflict) else None
+    field = error.field if isinstance(error, Conflict | MessageRejected) else None
+    if isinstance(error, UnknownTarget):
+        field = "to"
     headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else None
     return answer(status, code, str(error), field=field, owner=owner, epoch=epoch, headers=headers)
 

@@ -47,7 +47,6 @@ class Desk:
     backend: Backend
     store: Store
     live: Live
-    roster: Roster
     router: Router
     identity: Identity
     api_key: str
@@ -58,6 +57,11 @@ class Desk:
     sessions: Buckets = field(default_factory=lambda: Buckets(SESSION_BURST, SESSION_PER_S))
     places: Places = field(default_factory=lambda: Places(SOCKETS_PER_VISITOR))
     sockets: set[Leaver] = field(default_factory=set)
+
+    @property
+    def roster(self) -> Roster:
+        """The agents in force now: those of the router's team."""
+        return self.router.team.roster
 
     @property
     def limits(self) -> Limits:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from fastapi import WebSocket
 from redis.exceptions import RedisError
@@ -53,6 +53,7 @@ from app.protocol import (
     parse_client_frame,
 )
 from app.public_view import party, public_ephemeral, public_event, snapshot
+from handoffs.errors import MessageRejected
 from handoffs.router import CustomerMessage
 from sessions.errors import (
     ConversationClosed,
@@ -245,7 +246,7 @@ class Connection:
         async with self._desk.live.follow(self._cid, resume.after) as feed:
             await self._begin(conversation, resume, current)
             at_replay_end = resume.replay == 0
-            async with aclosing(aiter(feed)) as items:
+            async with aclosing(cast(AsyncGenerator[Event | Ephemeral], aiter(feed))) as items:
                 async for item in items:
                     if isinstance(item, Ephemeral):
                         self._show(item)
@@ -368,6 +369,8 @@ class Connection:
             return
         try:
             self._answer(await self._enqueue(frame))
+        except MessageRejected as error:
+            self._refuse(frame.id, ErrCode.BAD_FRAME, str(error), field=error.field)
         except MessageIdReused:
             self._refuse(frame.id, ErrCode.CID_CONFLICT, "this cid was used for another text", field="cid")
         except ConversationClosed:
@@ -381,13 +384,9 @@ class Connection:
             self._refuse(frame.id, ErrCode.INTERNAL, "the message was not stored; send it again", after_ms=2000)
 
     async def _enqueue(self, frame: Send) -> Ack:
-        spoken = language.of_text(frame.text, self._language, self._desk.roster.desk.languages)
-        receipt = await self._desk.router.receive(
-            self._cid,
-            CustomerMessage(
-                message_id=message_id(self._cid, frame.cid), text=frame.text, language=spoken, client_id=frame.cid
-            ),
-        )
+        own_id = message_id(self._cid, frame.cid)  # a cid may have characters that an id of the store may not
+        message = CustomerMessage(own_id, frame.text, self._language, frame.cid)
+        receipt = await self._desk.router.receive(self._cid, message)
         return Ack(re=frame.id, cid=frame.cid, mid=receipt.message_id, seq=receipt.seq, dup=receipt.duplicate)
 
     def _refuse(
