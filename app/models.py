@@ -1,6 +1,6 @@
 """Which model answers: OpenAI, any OpenAI-compatible server, or the built-in offline model. One decision at start-up.
 
-Also here: what a failed model call looks like to the rest of Frontdesk (`ModelFailed`), when it is tried again, and
+Also here: what a failed model call looks like to the rest of Frontdesk (`ModelCallFailed`), when it is tried again, and
 that the SDK's tracing never leaves the machine.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
@@ -49,7 +49,7 @@ class ModelMisconfigured(FrontdeskError):
     """The settings ask for a model that cannot be used; the message says which variable to set."""
 
 
-class ModelFailed(FrontdeskError):
+class ModelCallFailed(FrontdeskError):
     """A call to a hosted model failed for good. `kind` is one of the keys of SENTENCES.
 
     `status_code` and `headers` (only retry-after) are where the SDK's retry machinery looks for them.
@@ -79,6 +79,13 @@ SENTENCES: Mapping[str, str] = {
 }
 
 
+@runtime_checkable
+class Warmable(Protocol):
+    """A provider that can load ahead of time."""
+
+    def warm(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class ModelChoice:
     """The models of this process. `description` is a line for people; `settings` go into each run's RunConfig."""
@@ -92,9 +99,14 @@ class ModelChoice:
 
     def name_for(self, agent: AgentSpec) -> str:
         """The model name to ask the provider for when this agent runs."""
-        if self.offline or agent.model == DEFAULT:
-            return self.default_name
-        return agent.model
+        if self.offline or agent.model == OFFLINE:
+            return f"{OFFLINE}/{agent.id}"
+        return self.default_name if agent.model == DEFAULT else agent.model
+
+    def warm(self) -> None:
+        """Load now what the first conversation would have to wait for (about 2 s, CPU-bound: call it in a thread)."""
+        if isinstance(self.provider, Warmable):
+            self.provider.warm()
 
 
 def choose_models(settings: Settings, roster: Roster, encoder_factory: Callable[[], Encoder]) -> ModelChoice:
@@ -232,9 +244,9 @@ class HostedProvider(ModelProvider):
         return self._models[name]
 
     def _make(self, name: str) -> Model:
-        if name == OFFLINE:
-            self._offline = self._make_offline()
-            return self._offline.get_model(OFFLINE)
+        if name.partition("/")[0] == OFFLINE:
+            self._offline = self._offline or self._make_offline()
+            return self._offline.get_model(name)
         if self._responses:
             return HostedModel(name, OpenAIResponsesModel(name, self._client), secret=self._secret)
         # Small servers cut tool calls into pieces in ways of their own: wait for each call to be whole.
@@ -274,12 +286,12 @@ class _UntilFinished:
             finished = finished or any(choice.finish_reason for choice in chunk.choices)
             yield chunk
         if not finished:
-            raise ModelFailed("cut", self._model)
+            raise ModelCallFailed("cut", self._model)
 
 
 @dataclass(repr=False)
 class HostedModel(Model):
-    """One of the SDK's own models; whatever goes wrong in it becomes a `ModelFailed` that a person understands."""
+    """One of the SDK's own models; whatever goes wrong in it becomes a `ModelCallFailed` that a person understands."""
 
     name: str
     inner: Model
@@ -291,7 +303,7 @@ class HostedModel(Model):
         except Exception as error:
             raise explain_failure(error, self.name, self.secret) from None
         if not _says_something(response.output):
-            raise ModelFailed("empty", self.name)
+            raise ModelCallFailed("empty", self.name)
         return response
 
     async def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[TResponseStreamEvent]:
@@ -304,7 +316,7 @@ class HostedModel(Model):
                 if event.type == "response.completed":
                     final = event.response
                     if not _says_something(final.output):
-                        raise ModelFailed("empty", self.name)
+                        raise ModelCallFailed("empty", self.name)
                 yield event
         except Exception as error:
             raise explain_failure(error, self.name, self.secret, begun=begun) from None
@@ -313,7 +325,7 @@ class HostedModel(Model):
             if close is not None:
                 await close()
         if final is None:
-            raise ModelFailed("cut", self.name)
+            raise ModelCallFailed("cut", self.name)
 
     def get_retry_advice(self, request: ModelRetryAdviceRequest) -> ModelRetryAdvice | None:
         return self.inner.get_retry_advice(request)
@@ -336,26 +348,26 @@ def _says_something(output: list[Any]) -> bool:
 
 
 def explain_failure(error: Exception, model: str, secret: SecretStr, *, begun: bool = False) -> Exception:
-    """The ModelFailed for what the openai client or the HTTP layer raised; the SDK's own errors stay as they are.
+    """The ModelCallFailed for what the openai client or the HTTP layer raised; the SDK's own errors stay as they are.
 
     `begun`: the answer had started to arrive, so a lost connection is a cut and not an absent server.
     """
-    if isinstance(error, ModelFailed | AgentsException):
+    if isinstance(error, ModelCallFailed | AgentsException):
         return error
     detail = _detail(error, secret)
     if isinstance(error, openai.APIStatusError):
         status = error.status_code
         retry_after = error.response.headers.get("retry-after")
-        return ModelFailed(_status_kind(status), model, detail=detail, status_code=status, retry_after=retry_after)
+        return ModelCallFailed(_status_kind(status), model, detail=detail, status_code=status, retry_after=retry_after)
     if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException | TimeoutError):
-        return ModelFailed("timeout", model)
+        return ModelCallFailed("timeout", model)
     if isinstance(error, openai.APIConnectionError | httpx2.TransportError):
-        return ModelFailed("cut" if begun else "unreachable", model, detail=detail)
+        return ModelCallFailed("cut" if begun else "unreachable", model, detail=detail)
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError | openai.APIResponseValidationError):
-        return ModelFailed("garbage", model)
+        return ModelCallFailed("garbage", model)
     if isinstance(error, openai.APIError):
-        return ModelFailed("unavailable", model, detail=detail)
-    return ModelFailed("garbage", model, detail=f"{type(error).__name__}: {detail}")
+        return ModelCallFailed("unavailable", model, detail=detail)
+    return ModelCallFailed("garbage", model, detail=f"{type(error).__name__}: {detail}")
 
 
 def _status_kind(status: int) -> str:

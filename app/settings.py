@@ -104,7 +104,7 @@ class Settings(BaseSettings):
     )
     secret: SecretStr | None = _setting(
         None,
-        "Signs the visitors' session tokens. Without it one is generated and kept in the data folder.",
+        "Signs the visitors' session tokens. Without it one is generated and kept in Redis.",
         allowed=f"a random text of at least {MIN_SECRET_CHARS} characters",
         min_length=MIN_SECRET_CHARS,
     )

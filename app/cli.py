@@ -1,0 +1,219 @@
+"""The command line: `frontdesk serve | chat | check | init | conversations | show | eval | key | version`.
+
+Each command lives in app/commands/ and is imported when it runs, so that `frontdesk --help` is quick. Whatever goes
+wrong ends in `main`: one message on stderr and an exit code of `ExitCode`, never a traceback (unless --debug).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.commands.output import EXIT_CODE_HELP, CommandFailed, ExitCode, explain, fail, out, print_json
+from app.settings import agents_folder, load_settings
+from sessions.errors import FrontdeskError
+
+cli = typer.Typer(
+    name="frontdesk",
+    help="Frontdesk: a conversational handoff router for customer service.",
+    epilog=EXIT_CODE_HELP,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+AgentsOption = Annotated[
+    Path | None, typer.Option("--agents", help="Folder with the agent files (FRONTDESK_AGENTS).", show_default=False)
+]
+DataOption = Annotated[
+    Path | None, typer.Option("--data-dir", help="Folder for data (FRONTDESK_DATA_DIR).", show_default=False)
+]
+UrlOption = Annotated[str | None, typer.Option("--url", help="Address of the running server.", show_default=False)]
+KeyOption = Annotated[
+    str | None, typer.Option("--key", help="The desk's key (FRONTDESK_API_KEY, or the key file).", show_default=False)
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+@cli.callback()
+def common(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback when Frontdesk itself fails.")] = False,
+) -> None:
+    """Options before the command."""
+
+
+@cli.command(epilog=EXIT_CODE_HELP)
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on (FRONTDESK_HOST).", show_default=False)] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on (FRONTDESK_PORT).", show_default=False)] = None,
+    agents: AgentsOption = None,
+    data_dir: DataOption = None,
+    model: Annotated[
+        str | None, typer.Option(help="auto, offline, openai or a name (FRONTDESK_MODEL).", show_default=False)
+    ] = None,
+) -> None:
+    """Run the desk: chat page, desk page, REST and WebSocket."""
+    settings = load_settings(host=host, port=port, agents=agents, data_dir=data_dir, model=model)
+    from app.commands.serve import serve as run
+
+    run(settings)
+
+
+@cli.command(epilog=EXIT_CODE_HELP)
+def chat(
+    once: Annotated[
+        str | None, typer.Option(help="Send this one message, print the answer, and end.", show_default=False)
+    ] = None,
+    url: UrlOption = None,
+    lang: Annotated[str | None, typer.Option(help="Your language, such as en or zh.", show_default=False)] = None,
+    timeout: Annotated[float, typer.Option(min=1, help="Longest wait for an answer, in seconds.")] = 120.0,
+) -> None:
+    """Talk to the running server as a customer. Ctrl-D ends."""
+    from app.commands.chat import chat as talk
+    from app.commands.client import server_url
+
+    settings = load_settings()
+    if once is not None and not once.strip():
+        raise CommandFailed("--once needs a message that is not empty", ExitCode.USAGE)
+    address = server_url(settings, url)
+    asyncio.run(talk(address, site_key=settings.site_key, language=lang, once=once, timeout_s=timeout))
+
+
+@cli.command(epilog=EXIT_CODE_HELP)
+def check(
+    folder: Annotated[
+        Path | None, typer.Argument(help="Folder with the agent files (FRONTDESK_AGENTS).", show_default=False)
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check the agent files: mistakes, and routes that lead nowhere. Exit code 1 when there are errors."""
+    from app.commands.check import problem_table, problems_json
+    from handoffs.lint import check as check_files
+
+    chosen = folder if folder is not None else agents_folder(load_settings())
+    if not chosen.is_dir():
+        raise CommandFailed(f"{chosen} is not a folder; name the one that holds desk.yaml", ExitCode.USAGE)
+    checked = check_files(chosen)
+    if as_json:
+        print_json(problems_json(chosen, checked))
+    else:
+        out.print(problem_table(chosen, checked))
+    if checked.errors:
+        raise typer.Exit(ExitCode.PROBLEMS)
+
+
+@cli.command(epilog=EXIT_CODE_HELP)
+def init(
+    folder: Annotated[Path, typer.Argument(help="Folder to write to; made when it is not there.", show_default=False)],
+    force: Annotated[bool, typer.Option("--force", help="Write into a folder that is not empty.")] = False,
+) -> None:
+    """Copy the demo desk to FOLDER, as a start for your own agents."""
+    from app.commands.init import init as copy
+
+    files = copy(folder, force=force)
+    out.print(f"{len(files)} files written to {folder}. Next:", soft_wrap=True)
+    out.print(f"  frontdesk check {folder}\n  frontdesk serve --agents {folder}", soft_wrap=True)
+
+
+@cli.command(epilog=EXIT_CODE_HELP)
+def conversations(
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many, newest first.")] = 50,
+    url: UrlOption = None,
+    key: KeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the conversations of the running server and who owns them."""
+    from app.commands.conversations import conversation_table
+
+    found = _ask(url, key, lambda api: api.conversations(limit))
+    if as_json:
+        print_json(found)
+    else:
+        out.print(conversation_table(found["conversations"]))
+
+
+@cli.command(epilog=EXIT_CODE_HELP)
+def show(
+    conversation_id: Annotated[str, typer.Argument(metavar="ID", help="As `frontdesk conversations` lists it.")],
+    url: UrlOption = None,
+    key: KeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one conversation: owner, values, messages and every change of owner."""
+    from app.commands.conversations import conversation_page
+
+    view = _ask(url, key, lambda api: api.conversation(conversation_id))
+    if as_json:
+        print_json(view)
+    else:
+        out.print(conversation_page(view), soft_wrap=True)
+
+
+def _ask(url: str | None, key: str | None, question: Any) -> dict[str, Any]:
+    """One question to the REST API of the running server."""
+    from app.commands.client import Api, existing_key, server_url
+
+    settings = load_settings()
+    api = Api(server_url(settings, url), existing_key(settings, key))
+    try:
+        answer: dict[str, Any] = question(api)
+    finally:
+        api.close()
+    return answer
+
+
+@cli.command()
+def key(data_dir: DataOption = None) -> None:
+    """Print the key that opens the desk page and the REST API."""
+    from app.keys import desk_key
+
+    settings = load_settings(data_dir=data_dir)
+    try:
+        typer.echo(desk_key(settings))
+    except OSError as error:
+        raise CommandFailed(f"Cannot keep a key in {settings.data_dir}: {error.strerror}", ExitCode.SETTINGS) from None
+
+
+@cli.command()
+def version(as_json: JsonOption = False) -> None:
+    """Print the versions of Frontdesk and of what it runs on."""
+    from app.commands.version import versions
+
+    found = versions()
+    if as_json:
+        print_json(found)
+    else:
+        for name, number in found.items():
+            typer.echo(f"{name} {number}")
+
+
+def main() -> None:
+    """The `frontdesk` command."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line; gives the exit code. Every expected error becomes one message on stderr."""
+    try:
+        typer.main.get_command(cli).main(args=arguments, prog_name="frontdesk")
+        return ExitCode.OK
+    except SystemExit as leaving:  # how the parser ends, well or badly; it has said why
+        return leaving.code if isinstance(leaving.code, int) else ExitCode.OK
+    except FrontdeskError as error:
+        message, code = explain(error)
+        fail(message)
+        return code
+    except Exception as error:
+        if "--debug" in arguments:
+            traceback.print_exc()
+        fail(f"This is a bug in Frontdesk: {type(error).__name__}: {error}\n`frontdesk --debug ...` shows where.")
+        return ExitCode.BUG
+
+
+if __name__ == "__main__":
+    main()
