@@ -79,6 +79,7 @@ def _sentinel(target: RedisUrl) -> Clients:
             "socket_timeout": CONNECT_S,
             "socket_connect_timeout": CONNECT_S,
             "decode_responses": True,
+            "retry": Retry(NoBackoff(), 0),  # the next Sentinel is asked instead
             "username": target.options.get("sentinel_username"),
             "password": target.options.get("sentinel_password"),
             **tls,

@@ -45,7 +45,7 @@ def _refuse_old(facts: ServerFacts, shown: str) -> None:
 
 
 def _refuse_role(facts: ServerFacts, kind: str, shown: str) -> None:
-    mode = facts.info.get("redis_mode")
+    mode = facts.info.get("server_mode") or facts.info.get("redis_mode")  # Valkey 9 and Redis name it differently
     if mode == "sentinel":
         raise StoreMisconfigured(
             f"{shown} is a Sentinel, not a data server: write redis+sentinel://host:26379/<service>"

