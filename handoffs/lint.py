@@ -6,13 +6,13 @@ Errors keep a roster from being used; warnings are things that an operator most 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from handoffs.errors import Problem, RosterInvalid, Severity
 from handoffs.loader import DESK, load_roster, suggest
-from handoffs.roster import HUMAN, AgentSpec, Roster
+from handoffs.roster import HUMAN, AgentSpec, Roster, Text
 from handoffs.toolbox import TOOLS, Toolbox, load_tools
 
 ROUTER_TOOLS = ("transfer_to_agent", "search_knowledge")  # the router's own; a model could not tell two apart
@@ -58,6 +58,7 @@ def lint(roster: Roster, tools: Toolbox) -> list[Problem]:
         *_values(roster),
         *_queues_without_hours(roster),
         *_duplicate_examples(roster),
+        *_untranslated(roster),
     ]
     return sorted(dict.fromkeys(found), key=lambda problem: (problem.severity, problem.file, problem.line))
 
@@ -234,6 +235,28 @@ def _duplicate_examples(roster: Roster) -> Iterator[Problem]:
             if other is not agent:
                 message = f"`{example}` is an example of `{other.id}` too; keep it at the agent that should answer it"
                 yield _problem(agent, f"examples.{place}", message, "warning")
+
+
+def _untranslated(roster: Roster) -> Iterator[Problem]:
+    """A text that has some languages of the desk and not the others: those customers would read the first one."""
+    desk = roster.desk
+    of_desk: list[tuple[str, Text | None]] = [("name", desk.name)]
+    if "announce" in desk.model_fields_set:
+        of_desk.append(("announce", desk.announce))
+    for queue, spec in desk.queues.items():
+        own = (("name", spec.name), ("intended_use", spec.intended_use), ("closed", spec.closed))
+        of_desk += [(f"queues.{queue}.{field}", text) for field, text in own]
+    for field, text in of_desk:
+        if missing := _missing(roster, text):
+            yield _desk_problem(roster, field, f"no text for {missing}", "warning")
+    for agent in roster.agents.values():
+        for field in ("name", "intended_use", "announce"):
+            if missing := _missing(roster, getattr(agent, field)):
+                yield _problem(agent, field, f"no text for {missing}", "warning")
+
+
+def _missing(roster: Roster, text: Text | None) -> str:
+    return ", ".join(code for code in roster.desk.languages if code not in text) if isinstance(text, Mapping) else ""
 
 
 def _plain(example: str) -> str:

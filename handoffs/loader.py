@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 
 from handoffs.errors import Problem, RosterInvalid
 from handoffs.frontmatter import Document, decode, parse_agent_file, parse_yaml_file
-from handoffs.roster import ID, RESERVED_IDS, AgentSettings, AgentSpec, DeskSpec, Roster, fill
+from handoffs.roster import ID, LANGUAGE, RESERVED_IDS, AgentSettings, AgentSpec, DeskSpec, Roster, fill
 
 __all__ = ["Problem", "RosterInvalid", "load_roster", "parse_roster", "read_folder"]
 
@@ -67,18 +67,19 @@ def read_folder(folder: Path) -> tuple[dict[str, bytes], list[Problem]]:
 
 def parse_roster(files: Mapping[str, bytes], folder: Path) -> Roster:
     """The roster that these files describe; RosterInvalid. No I/O."""
-    desk, desk_lines, problems = _parse_desk(files)
+    desk, desk_file, problems = _parse_desk(files)
+    languages = _languages(desk_file)
     agents: dict[str, AgentSpec] = {}
     for agent_id in _agent_ids(files):
-        spec, found = _parse_agent(agent_id, files, folder, desk)
+        spec, found = _parse_agent(agent_id, files, folder, languages, desk.variables if desk else {})
         problems += found
         if spec:
             agents[agent_id] = spec
     if desk and not any(problem.file.startswith(f"{desk.start}/") for problem in problems):
-        problems += _check_start(desk, desk_lines, agents)
+        problems += _check_start(desk, desk_file.lines, agents)
     if problems or desk is None:
         raise RosterInvalid(problems)
-    return Roster(desk=desk, agents=agents, version=version_of(files), folder=folder, desk_lines=desk_lines)
+    return Roster(desk=desk, agents=agents, version=version_of(files), folder=folder, desk_lines=desk_file.lines)
 
 
 def version_of(files: Mapping[str, bytes]) -> str:
@@ -110,18 +111,25 @@ def _agent_ids(files: Mapping[str, bytes]) -> list[str]:
     return [top for top in tops if not top.startswith("_")]
 
 
-def _parse_desk(files: Mapping[str, bytes]) -> tuple[DeskSpec | None, dict[str, int], list[Problem]]:
+def _parse_desk(files: Mapping[str, bytes]) -> tuple[DeskSpec | None, Document, list[Problem]]:
     if DESK not in files:
-        return None, {}, [Problem(DESK, 0, "", "the file is missing; it names the desk and its start agent")]
+        missing = Problem(DESK, 0, "", "the file is missing; it names the desk and its start agent")
+        return None, Document(), [missing]
     document = parse_yaml_file(DESK, files[DESK])
     desk, problems = _validate(DESK, document, DeskSpec)
-    if desk:
-        problems += _undeclared_languages(DESK, document, desk.languages)
-    return desk, document.lines, problems
+    return desk, document, problems + _undeclared_languages(DESK, document, _languages(document))
+
+
+def _languages(desk_file: Document) -> tuple[str, ...]:
+    """The languages of desk.yaml, also when something else in it is wrong; () when they cannot be known."""
+    if not desk_file.lines:
+        return ()
+    found = desk_file.data.get("languages", list(DeskSpec.model_fields["languages"].default))
+    return tuple(code for code in found if isinstance(code, str)) if isinstance(found, list) else ()
 
 
 def _parse_agent(
-    agent_id: str, files: Mapping[str, bytes], folder: Path, desk: DeskSpec | None
+    agent_id: str, files: Mapping[str, bytes], folder: Path, languages: tuple[str, ...], variables: Mapping[str, str]
 ) -> tuple[AgentSpec | None, list[Problem]]:
     file = f"{agent_id}/{AGENT}"
     problems = [*_check_id(agent_id), *_check_texts(agent_id, files)]
@@ -135,14 +143,13 @@ def _parse_agent(
         problems.append(
             Problem(file, document.body_line, "", "the instructions are empty; write them below the second `---`")
         )
-    if desk:
-        problems += _undeclared_languages(file, document, desk.languages)
+    problems += _undeclared_languages(file, document, languages)
     if settings is None or problems:
         return None, problems
     return AgentSpec(
         **{name: getattr(settings, name) for name in AgentSettings.model_fields},
         id=agent_id,
-        instructions=fill(document.body, desk.variables if desk else {}),
+        instructions=fill(document.body, variables),
         folder=folder / agent_id,
         lines=document.lines,
     ), []
@@ -173,10 +180,10 @@ def _check_start(desk: DeskSpec, lines: Mapping[str, int], agents: Mapping[str, 
 
 def _undeclared_languages(file: str, document: Document, languages: tuple[str, ...]) -> list[Problem]:
     """A text in a language that the desk does not speak would never be shown: most likely a typing error."""
-    problems = []
-    for path in _text_fields(document.data):
+    problems: list[Problem] = []
+    for path in _text_fields(document.data) if languages else ():
         for language in _at(document.data, path):
-            if language not in languages:
+            if isinstance(language, str) and LANGUAGE.fullmatch(language) and language not in languages:
                 line = document.lines.get(f"{path}.{language}", 0)
                 message = f"`{language}` is not in the languages of {DESK} ({', '.join(languages)})"
                 problems.append(Problem(file, line, f"{path}.{language}", message + suggest(language, languages)))

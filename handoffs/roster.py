@@ -21,7 +21,7 @@ ID = re.compile(r"[a-z][a-z0-9_]{0,40}")
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 RESERVED_IDS = frozenset({"ai", "human", "queue", "nobody", "customer", "system", "default"})
 HUMAN = "human:"  # a target `human:support` is the queue `support` of desk.yaml
-KINDS = ("ai", "human", "queue")
+ANNOUNCE = {"en": "You're now talking to {name}.", "zh": "现在由{name}为您服务。"}  # when desk.yaml has no announce
 
 
 def _text(value: Any) -> Any:
@@ -165,7 +165,7 @@ class DeskSpec(Model):
     limits: DeskLimits = DeskLimits()
     variables: Mapping[Id, str] = Field(default_factory=dict)
     on_error: Target | None = None
-    announce: Text = "You're now talking to {name}."
+    announce: Text = Field(default_factory=lambda: dict(ANNOUNCE))
     successors: Mapping[Id, Target] = Field(default_factory=dict)
 
     @field_validator("languages")

@@ -25,9 +25,9 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from agents import FunctionTool
+from agents import FunctionTool, ModelBehaviorError, ToolErrorFormatterArgs
 
-from handoffs.errors import Problem
+from handoffs.errors import HandoffError, Problem
 from handoffs.loader import suggest
 from handoffs.roster import AgentSpec, Roster
 
@@ -92,6 +92,23 @@ def root_name(roster: Roster) -> str:
     """The name of the package that holds this roster's code."""
     key = hashlib.sha256(f"{roster.folder.resolve()}\x00{roster.version}".encode()).hexdigest()[:12]
     return f"{PACKAGE}_{key}"
+
+
+def explain_tool_error(args: ToolErrorFormatterArgs[Any]) -> str | None:
+    """What a model reads when a tool fails; for RunConfig(tool_error_formatter=...).
+
+    Our own errors (ToolProblem, ValueInvalid ...) say what they have to say. Of anything else nothing is told: it could
+    hold a path, a query or somebody's data. None keeps the SDK's own text for the other kinds.
+    """
+    if args.kind != "tool_exception":
+        return None
+    if isinstance(args.error, HandoffError):
+        return f"{args.tool_name}: {args.error}"
+    if isinstance(args.error, ModelBehaviorError):
+        return (
+            f"{args.tool_name}: the arguments do not fit; check them against the tool's parameters and call it again."
+        )
+    return f"{args.tool_name} failed. Do not call it again now: say that you cannot look this up, and offer a person."
 
 
 def _load_agent(roster: Roster, agent: AgentSpec) -> tuple[dict[str, FunctionTool], list[Problem]]:
