@@ -128,13 +128,13 @@ def conversations(
     as_json: JsonOption = False,
 ) -> None:
     """List the conversations of the running server and who owns them."""
-    from app.commands.conversations import conversation_table
+    from app.commands.conversations import conversation_list
 
     found = _ask(url, key, lambda api: api.conversations(limit))
     if as_json:
         print_json(found)
     else:
-        out.print(conversation_table(found["conversations"]))
+        out.print(conversation_list(found["conversations"]))
 
 
 @cli.command(epilog=EXIT_CODE_HELP)

@@ -31,6 +31,7 @@ from agents.tracing.provider import DefaultTraceProvider
 from openai.types.responses import Response
 from pydantic import SecretStr
 
+from app.errors import ModelMisconfigured
 from app.settings import Settings
 from handoffs.encoder import Encoder
 from handoffs.roster import AgentSpec, Roster
@@ -43,10 +44,6 @@ CONNECT_TIMEOUT_S = 5.0  # a server that does not even accept the connection by 
 LONGEST_RETRY_WAIT_S = 20.0  # a customer waits meanwhile; a server that asks for more counts as down
 RETRIED_STATUS = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 MAX_DETAIL_CHARS = 300  # of a server's own words in our error
-
-
-class ModelMisconfigured(FrontdeskError):
-    """The settings ask for a model that cannot be used; the message says which variable to set."""
 
 
 class ModelCallFailed(FrontdeskError):

@@ -6,32 +6,31 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from app.commands.output import safe
 
-SHORT_CHARS = 60
+SHORT_CHARS = 76  # with its indent, a line of a usual terminal
 
 
-def conversation_table(conversations: list[dict[str, Any]]) -> RenderableType:
-    """One line per conversation: id, owner, last message, what waits."""
+def conversation_list(conversations: list[dict[str, Any]]) -> RenderableType:
+    """Two lines per conversation: id, owner, when it changed and what waits; below, the last message."""
     if not conversations:
         return Text("No conversations yet. Write one at the chat page, or with `frontdesk chat`.")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("conversation", "owner", "status", "waiting", "changed", "last message"):
-        table.add_column(heading, no_wrap=heading != "last message", overflow="ellipsis")
-    for item in conversations:
-        last = " ".join(str(item.get("last_text") or "").split())
-        table.add_row(
-            Text(safe(str(item["id"]))),
-            owner_text(item["owner"]),
-            str(item["status"]),
-            str(item["waiting"] or ""),
-            moment(str(item["updated"])),
-            Text(safe(last[:SHORT_CHARS] + ("…" if len(last) > SHORT_CHARS else ""))),
-        )
-    return table
+    return Group(*(line for item in conversations for line in _two_lines(item)))
+
+
+def _two_lines(item: Mapping[str, Any]) -> tuple[Text, Text]:
+    state = [] if item["status"] == "open" else [str(item["status"])]
+    state += [f"{item['waiting']} waiting"] if item["waiting"] else []
+    head = Text.assemble((safe(str(item["id"])), "bold"), "  ", owner_text(item["owner"]), "  ")
+    head.append("  ".join([moment(str(item["updated"])), *state]), style="dim")
+    return head, Text("  " + _short(str(item.get("last_text") or "")), style="dim")
+
+
+def _short(text: str) -> str:
+    line = safe(" ".join(text.split()))
+    return line[:SHORT_CHARS] + ("…" if len(line) > SHORT_CHARS else "")
 
 
 def conversation_page(view: Mapping[str, Any]) -> RenderableType:

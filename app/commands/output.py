@@ -11,13 +11,15 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from app.models import ModelMisconfigured
+from app.errors import ModelMisconfigured
 from app.settings import SettingsInvalid
 from handoffs.errors import RosterInvalid
 from sessions.errors import FrontdeskError, StoreError
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+PIPE_WIDTH = 200  # characters of a line when nobody looks: programs and files want whole lines
+
+out = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+err = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else PIPE_WIDTH)
 
 # Everything below 32 but newline and tab, DEL and the C1 range: a message from outside must not steer the terminal.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -41,9 +43,11 @@ class ExitCode(IntEnum):
     BUG = 70
 
 
-EXIT_CODE_HELP = """Exit codes: 0 done, 1 the check found errors, 2 wrong use of the command line, 3 settings,
-4 agent files, 5 store (Redis), 6 address or port, 7 no Frontdesk server answers, 8 the key was refused, 9 no such
-conversation, 10 model settings, 11 no answer in time, 70 a bug in Frontdesk."""
+EXIT_CODE_HELP = (
+    "Exit codes: 0 done, 1 the check found errors, 2 wrong use of the command line, 3 settings, 4 agent files, "
+    "5 store (Redis), 6 address or port, 7 no Frontdesk server answers, 8 refused (key, message), "
+    "9 no such conversation, 10 model settings, 11 no answer in time, 70 a bug in Frontdesk."
+)
 
 
 class CommandFailed(FrontdeskError):
