@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.offline.ngrams import NgramSpace
+from app.offline.sentences import language_of
 from app.offline.softmax import Floats, fit_dual, log_softmax, softmax
 from handoffs.encoder import Encoder, Vectors
 
@@ -99,7 +100,7 @@ class Classifier:
             spelling=dense.T @ fit_dual(dense @ dense.T, labels, len(agents)),
             space=space,
             lexical_weight=LEXICAL_WEIGHT if has_examples else LEXICAL_WEIGHT_BARE,
-            floor=_floor(vectors) if rich else FLOOR_FEW,
+            floor=_floor(vectors, texts, {e.strip() for s in subjects for e in s.examples}) if rich else FLOOR_FEW,
             encoder=encoder,
         )
 
@@ -149,8 +150,13 @@ def _mean_of_best(cosines: Floats) -> Floats:
     return np.asarray(np.sort(cosines, axis=1)[:, -count:].mean(axis=1), dtype=np.float32)
 
 
-def _floor(vectors: Vectors) -> float:
-    """10th percentile of each prototype's similarity to its nearest other one."""
-    cosines = vectors @ vectors.T
-    np.fill_diagonal(cosines, -1)
-    return float(np.percentile(cosines.max(axis=1), FLOOR_PERCENTILE))
+def _floor(vectors: Vectors, texts: Sequence[str], examples: Collection[str]) -> float:
+    """10th percentile of each example's similarity to its nearest other prototype in the same script.
+
+    A translation of an example is very near to it: counting it would put the floor where no real message comes.
+    """
+    chinese = np.array([language_of(text) == "zh" for text in texts])
+    cosines = np.where(chinese[:, None] == chinese[None, :], vectors @ vectors.T, -1.0)
+    np.fill_diagonal(cosines, -1.0)
+    rows = [row for row, text in enumerate(texts) if text in examples]
+    return float(np.percentile(cosines[rows].max(axis=1), FLOOR_PERCENTILE))

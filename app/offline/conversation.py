@@ -11,7 +11,7 @@ from typing import Any
 NOTE_START = "<handoff-note"
 NOTE_END = "</handoff-note>"
 _FIELD = re.compile(r"^([A-Z][A-Za-z ]{2,30}):[ \t]*(.*)$")
-_SPEAKER = re.compile(r"^\s*(?:- )?(customer|\[[^\]]+\] said):\s*(.*)$", re.IGNORECASE)
+_SPEAKER = re.compile(r"^(customer|\[[^\]]+\] said):\s*(.*)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -100,18 +100,21 @@ def parse_note(text: str) -> Note:
     single: dict[str, str] = {}
     lists: dict[str, list[str]] = {}
     customer: list[str] = []
-    section = ""
+    section, to_customer = "", False
     for line in text.splitlines()[1:]:
         spoken = _SPEAKER.match(line) if section == "earlier messages" else None
         heading = _FIELD.match(line)
         if spoken:
-            if spoken[1].lower() == "customer":
+            to_customer = spoken[1].lower() == "customer"
+            if to_customer:
                 customer.append(spoken[2].strip())
         elif heading and not line.startswith("- "):
             section = heading[1].strip().lower()
             single.setdefault(section, heading[2].strip())
         elif line.startswith("- "):
             lists.setdefault(section, []).append(line[2:].strip())
+        elif line.startswith("  ") and customer and section == "earlier messages" and to_customer:
+            customer[-1] += "\n" + line.strip()  # the router indents the further lines of a message
     return Note(
         sender=single.get("from", "").removeprefix("ai:"),
         goal=single.get("goal", ""),

@@ -58,8 +58,11 @@ class Decision:
     trace: tuple[Trace, ...] = ()
 
 
-def decide(readings: Sequence[Reading], floor: float, me: str = "") -> Decision:
-    """The decision for one turn. `me` is the deciding agent when it has a subject of its own, empty for pure triage."""
+def decide(readings: Sequence[Reading], floor: float, me: str = "", home: str = "") -> Decision:
+    """The decision for one turn. `me` is the deciding agent when it is a specialist, empty for triage.
+
+    `home` is the start agent: what is its subject (by its examples: greetings, unspecific calls for help) goes nowhere.
+    """
     parts = significant(readings, floor)
     trace = tuple(_trace(reading.whole, floor) for reading in readings)
     if not readings:
@@ -67,13 +70,13 @@ def decide(readings: Sequence[Reading], floor: float, me: str = "") -> Decision:
     wish = next((part for part in parts if part.is_human_wish), None)
     requests = [part for part in parts if part.is_request]
     if wish is not None:
-        topic = next((p.match.best for p in requests if p.match and in_scope(p.match, floor)), "")
+        topic = next((_best(p) for p in requests if p.match and in_scope(p.match, floor) and _best(p) != home), "")
         others = tuple(part.text for part in requests)
         return Decision(Rule.HUMAN, target=topic, text=wish.text, open_questions=others, trace=trace)
     if not requests:
         rule = Rule.OWN if any(part.slot_only for part in parts) and me else Rule.SMALL_TALK
         return Decision(rule, text=parts[0].text if parts else "", trace=trace)
-    found = _keep_or_move(requests, floor, me) if me else _triage(requests, floor)
+    found = _keep_or_move(requests, floor, me, home) if me else _triage(requests, floor, home)
     return replace(found, trace=trace)
 
 
@@ -100,9 +103,9 @@ def in_scope(match: Match, floor: float) -> bool:
     return match.similarity >= floor
 
 
-def _triage(requests: Sequence[Part], floor: float) -> Decision:
+def _triage(requests: Sequence[Part], floor: float, home: str) -> Decision:
     """Transfer, ask which of two, or stay."""
-    known = [part for part in requests if part.match and in_scope(part.match, floor)]
+    known = [part for part in requests if part.match and in_scope(part.match, floor) and _best(part) != home]
     certain = [part for part in known if _certain(part, floor)]
     if certain:
         sure = [part for part in certain if _surely(part, floor)]
@@ -113,14 +116,14 @@ def _triage(requests: Sequence[Part], floor: float) -> Decision:
     if known:
         nearest = max(known, key=_similarity)
         match = nearest.match
-        options = tuple(match.ranked()[:2]) if match else ()
+        options = tuple(agent for agent in match.ranked() if agent != home)[:2] if match else ()
         return Decision(Rule.ASK, text=nearest.text, requests=(nearest.text,), options=options)
     return Decision(Rule.STAY, text=requests[0].text, requests=tuple(part.text for part in requests))
 
 
-def _keep_or_move(requests: Sequence[Part], floor: float, me: str) -> Decision:
+def _keep_or_move(requests: Sequence[Part], floor: float, me: str, home: str) -> Decision:
     """Keep the conversation unless everything asked is clearly another agent's subject."""
-    foreign = [part for part in requests if belongs_elsewhere(part.match, floor, me)]
+    foreign = [part for part in requests if belongs_elsewhere(part.match, floor, me, home)]
     mine = [part for part in requests if part not in foreign]
     if foreign and not mine:
         first = foreign[0]
@@ -130,9 +133,9 @@ def _keep_or_move(requests: Sequence[Part], floor: float, me: str) -> Decision:
     return Decision(Rule.OWN, me, own[0], own, open_questions=tuple(part.text for part in foreign))
 
 
-def belongs_elsewhere(match: Match | None, floor: float, me: str) -> bool:
+def belongs_elsewhere(match: Match | None, floor: float, me: str, home: str = "") -> bool:
     """Whether a text is so clearly another agent's subject that a specialist lets the conversation go."""
-    if match is None or match.best == me or not in_scope(match, floor):
+    if match is None or match.best in (me, home) or not in_scope(match, floor):
         return False
     lead = match.probabilities[match.best] - match.probabilities.get(me, 0.0)
     closer = match.similarities[match.best] - match.similarities.get(me, 0.0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from app.offline.classifier import Classifier, Match
 from app.offline.remarks import HUMAN, SHORT_WORDS, Remark, Remarks
 from app.offline.sentences import Sentence, split
-from app.offline.slots import Slot, find
+from app.offline.slots import Slot, find, without_references
 from app.offline.texts import LANGUAGES, wishes_human
 
 HUMAN_SIMILARITY = 0.62  # of a sentence to a listed wish for a human: nlupp and bitext, see routing-quality.md
@@ -65,10 +65,11 @@ def read_messages(
     """Readings of all messages in order. `slots` are those of the agent's tools: a bare value is no new request."""
     sentences = [sentence for message in messages for sentence in split(message)]
     texts = list(dict.fromkeys(text for s in sentences for text in (s.text, *s.clauses)))
-    matches = classifier.match(texts) if classifier else [None] * len(texts)
+    bare = [without_references(text) for text in texts]
+    matches = classifier.match(bare) if classifier else [None] * len(texts)
     parts: Mapping[str, Part] = {
         text: Part(text, remark, match, is_slot_only(text, slots))
-        for text, remark, match in zip(texts, remarks.of(texts), matches, strict=True)
+        for text, remark, match in zip(texts, remarks.of(bare), matches, strict=True)
     }
     return tuple(_reading(sentence, parts) for sentence in sentences)
 

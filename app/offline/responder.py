@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.offline.classifier import Classifier
-from app.offline.decision import Decision, Rule, belongs_elsewhere, decide
+from app.offline.decision import Decision, Rule, belongs_elsewhere, decide, in_scope
 from app.offline.followup import FollowUp, Kind, follow_up
 from app.offline.reading import Reading, read_messages
 from app.offline.remarks import Remarks
+from app.offline.sentences import split
 from app.offline.situation import Situation
 from app.offline.steps import Call, Say, Step
 from app.offline.texts import find
@@ -55,12 +56,15 @@ class Responder:
         answered = self._after_question(at)
         if answered is not None:
             return Answer(answered)
-        decision = decide(self._read(at, at.talk.messages), self.floor, at.subject)
+        decision = self._decide(at, at.talk.messages)
         return Answer(self._step(at, decision), decision)
 
     def _read(self, at: Situation, messages: tuple[str, ...]) -> tuple[Reading, ...]:
         slots = [slot for tool in at.tools.own for slot in tool.slots if not slot.is_free_text]
         return read_messages(messages, self.classifier, self.remarks, slots)
+
+    def _decide(self, at: Situation, messages: tuple[str, ...]) -> Decision:
+        return decide(self._read(at, messages), self.floor, at.subject, at.desk.start)
 
     # -- answers to what the model asked -------------------------------------------------------------------------
 
@@ -70,6 +74,8 @@ class Responder:
         meant = follow_up(at, remark)
         if meant is not None:
             return self._meant(at, meant)
+        if remark and remark.kind == "yes" and (question := last_question(at.talk.last_reply)):
+            return self._work(at, (question,), Decision(Rule.OWN, at.me, question, (question,)))
         named = at.desk.named_in(at.talk.text, at.tools.targets)
         if named and named != at.me and named not in at.refused and not (remark and remark.exact):
             goal = self._pending_text(at) or at.talk.text
@@ -134,13 +140,13 @@ class Responder:
         able = at.tools.own or at.tools.can_search
         if not able:
             return ()
-        if decision.rule is Rule.STAY or (decision.rule is Rule.OWN and decision.requests):
-            return decision.requests
+        if decision.rule in (Rule.STAY, Rule.OWN) and decision.requests:
+            chosen = at.desk.named_in(at.talk.text, [at.me])  # "billing please": what it is about was said before
+            return self._pending(at) if chosen and at.talk.note else decision.requests
         if decision.rule is Rule.SMALL_TALK and not (at.talk.note or self._asked_for_slot(at)):
             return ()
         if decision.rule in (Rule.OWN, Rule.SMALL_TALK):
-            pending = self._pending(at)
-            return pending or ((at.talk.text,) if decision.rule is Rule.OWN else ())
+            return self._pending(at)
         return ()
 
     def _asked_for_slot(self, at: Situation) -> bool:
@@ -154,17 +160,16 @@ class Responder:
         note = at.talk.note
         texts = ((note.goal,) if note else ()) + at.talk.earlier_messages[:EARLIER_READ]
         for text in texts:
-            found = decide(self._read(at, (text,)), self.floor, at.subject)
-            if found.rule is Rule.TRANSFER and note and text == note.goal:
-                return (text,)
+            found = self._decide(at, (text,))
             if found.requests:
                 return found.requests
         return ()
 
     def _pending_text(self, at: Situation) -> str:
-        """The newest earlier message that asks for something, whoever would answer it."""
+        """The newest earlier message that asks for something that some agent is for."""
         for text in at.talk.earlier_messages[:EARLIER_READ]:
-            if any(reading.whole.is_request for reading in self._read(at, (text,))):
+            parts = [reading.whole for reading in self._read(at, (text,))]
+            if any(part.is_request and part.match and in_scope(part.match, self.floor) for part in parts):
                 return text
         return ""
 
@@ -179,9 +184,17 @@ class Responder:
                 return found
             if found not in outcomes:
                 outcomes.append(found)
-        if all(isinstance(outcome, Unknown) for outcome in outcomes) and not at.subject:
-            return Say(self._talk(at, decision))
+        if all(isinstance(outcome, Unknown) for outcome in outcomes):
+            return Say(self._at_a_loss(at, requests, decision))
         return Say(_lines(*(self._told(at, outcome) for outcome in outcomes), self._closing(at, outcomes, decision)))
+
+    def _at_a_loss(self, at: Situation, requests: tuple[str, ...], decision: Decision) -> str:
+        """Words for requests that neither tools nor knowledge answer."""
+        if not at.subject:
+            return self._talk(at, decision)
+        if not any(request in at.talk.text for request in requests):  # an older one: let the customer say it anew
+            return at.say("help")
+        return _lines(at.say("unknown"), self._offer_transfer(at, decision) or self._offer_person(at))
 
     def _told(self, at: Situation, outcome: Outcome) -> str:
         if isinstance(outcome, Done):
@@ -202,11 +215,11 @@ class Responder:
 
     def _offer_transfer(self, at: Situation, decision: Decision) -> str:
         """Mention one question that is for somebody else, once, with the offer to pass the customer on."""
-        told = at.talk.note.open_questions if at.talk.note else ()
+        told = at.talk.notes[-1].open_questions if at.talk.notes else ()
         said = "\n".join(e.text for e in at.talk.past if e.speaker == "agent")
         for question in (*decision.open_questions, *told):
             match = self.classifier.match([question])[0] if self.classifier else None
-            foreign = match is not None and belongs_elsewhere(match, self.floor, at.subject)
+            foreign = match is not None and belongs_elsewhere(match, self.floor, at.subject, at.desk.start)
             if match and foreign and at.reachable(match.best) and question not in said:
                 return at.say("offer_transfer", question=question, name=at.name(match.best))
         return ""
@@ -223,6 +236,8 @@ class Responder:
                 return at.say("ask", a=names[0], b=names[1])
         if decision.rule is Rule.SMALL_TALK:
             return self._small_talk(at)
+        if decision.rule is Rule.OWN:  # a value or the agent's own name, and nothing that it could be about
+            return at.say("help")
         if at.subject:
             return _lines(at.say("unknown"), self._offer_person(at))
         return _lines(at.say("stay"), at.topics())
@@ -233,6 +248,12 @@ class Responder:
         kind = next((kind for kind in TALK if kind in kinds), "greeting")
         key = "greeting" if kind in ("mood", "human") else kind
         return _lines(at.say(key), at.topics() if key in ("greeting", "help") and not at.subject else "")
+
+
+def last_question(said: str) -> str:
+    """The question that an answer ended with ("Would you like me to ...?"); empty when it ended otherwise."""
+    sentences = split(said)
+    return sentences[-1].text if sentences and sentences[-1].text.endswith(("?", "？")) else ""
 
 
 def _lines(*texts: str) -> str:

@@ -36,8 +36,8 @@ class Situation:
 
     @cached_property
     def subject(self) -> str:
-        """`me` when this agent is about something of its own, else empty: pure triage."""
-        return self.me if self.desk.has_subject(self.me) else ""
+        """`me` when this agent is a specialist, else empty: triage."""
+        return self.me if self.me != self.desk.start and self.desk.has_subject(self.me) else ""
 
     @cached_property
     def refused(self) -> frozenset[str]:

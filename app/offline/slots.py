@@ -161,12 +161,18 @@ def tolerant(pattern: str) -> re.Pattern[str] | None:
     parts = []
     for kind, value in tokens:
         if kind == "literal":
-            gap = value in _DASHES or value == " "
-            parts.append(rf"[\s{re.escape(_DASHES)}]{{0,3}}" if gap else re.escape(value) + r"\s?")
+            parts.append(_lax(value))
         else:
             parts.append(f"({value})")
     body = "".join(parts).removesuffix(r"\s?")
     return re.compile(rf"(?<![A-Za-z0-9]){body}(?![A-Za-z0-9])", re.IGNORECASE | re.ASCII)
+
+
+def _lax(literal: str) -> str:
+    """A literal as people type it: any dash or none, a decimal comma, a space after it."""
+    if literal in _DASHES or literal == " ":
+        return rf"[\s{re.escape(_DASHES)}]{{0,3}}"
+    return "[.,]" if literal == "." else re.escape(literal) + r"\s?"
 
 
 def _tokens(pattern: str) -> list[tuple[str, str]]:
@@ -204,6 +210,12 @@ def bare(slot: Slot, text: str) -> str | None:
     if not found or not classes:
         return None
     return _spelled(slot.pattern, found)
+
+
+def without_references(text: str) -> str:
+    """`text` without codes and addresses: they say nothing about the subject and disturb the encoder."""
+    bare_text = _EMAIL.sub(" ", _REFERENCE.sub(" ", text))
+    return " ".join(bare_text.split()) if re.search(r"\w", bare_text) else text
 
 
 def references(text: str) -> list[str]:

@@ -61,18 +61,18 @@ class Fit:
 def next_outcome(at: Situation, request: str, encoder: Encoder) -> Outcome | Call:
     """What is known about one request by now, or the call that would tell. Pure but for the encoder."""
     fit = best_tool(at, request, encoder)
-    sure = fit is not None and fit.score >= TOOL_SURE
-    if fit and sure and not _policy_question(fit.tool, request):
+    general = fit is None or _policy_question(fit.tool, request)
+    if fit and not general and (fit.score >= TOOL_SURE or not at.tools.can_search):
         return _use(at, fit.tool, request)
     if not at.tools.can_search:
-        return _use(at, fit.tool, request) if fit and not _policy_question(fit.tool, request) else Unknown()
+        return _use(at, fit.tool, request) if fit and fit.score >= TOOL_SURE else Unknown()
     searched = [call for call in at.talk.called(SEARCH) if call.arguments.get("query") == request]
     if not searched:
         return Call(SEARCH, {"query": request})
     quote = best_quote(request, passages_of(searched[-1].output or ""), at.language, encoder)
-    if fit and (quote is None or fit.score > quote.similarity) and (sure or not _policy_question(fit.tool, request)):
-        return _use(at, fit.tool, request)
-    return Quoted(quote) if quote else Unknown()
+    if quote and (fit is None or general or quote.similarity >= fit.score):
+        return Quoted(quote)
+    return _use(at, fit.tool, request) if fit and (fit.score >= TOOL_SURE or not general) else Unknown()
 
 
 def best_tool(at: Situation, request: str, encoder: Encoder) -> Fit | None:
@@ -125,7 +125,7 @@ def fill(at: Situation, tool: OwnTool, request: str) -> tuple[dict[str, Any], Sl
 
 def _value(at: Situation, slot: Slot, request: str, texts: Sequence[str]) -> Any:
     if slot.is_free_text:
-        return request
+        return request if request in at.talk.text else next(iter(at.talk.earlier_messages), request)
     if slot.type == "boolean":
         return False if slot.required else None
     found = find(slot, texts)
