@@ -9,7 +9,7 @@ endif
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test lint format bench wheel clean install install-dev
+.PHONY: help run check test lint format bench docs wheel clean install install-dev
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -36,6 +36,9 @@ format: install-dev ## let ruff rewrite the code
 
 bench: install-dev ## measure: round trips and CPU per turn, beside the SDK's own session
 	$(BIN)/python -m bench $(ARGS)
+
+docs: install ## write the pages that are generated from code (settings)
+	$(BIN)/python -m scripts.settings_reference
 
 wheel: install-dev ## build dist/frontdesk-*.whl
 	$(BIN)/python -m build --wheel --no-isolation
