@@ -17,7 +17,7 @@ from app.api_models import (
     RosterView,
 )
 from app.desk import Desk
-from app.public_view import iso
+from app.public_view import iso, person_name
 from handoffs.roster import Roster
 from sessions.model import Conversation, Event, Owner, Value
 
@@ -25,9 +25,10 @@ TAIL_EVENTS: Final = 20  # read for a line of the list; among them is nearly alw
 MAX_EVENTS: Final = 1000  # of one conversation in one answer
 
 
-def owner_view(owner: Owner, roster: Roster) -> OwnerView:
-    """The owner with the name that people read."""
-    return OwnerView(kind=owner.kind.value, id=owner.id, name=roster.display_name(owner.ref) if owner.id else "")
+def owner_view(owner: Owner, roster: Roster, name: str | None = None) -> OwnerView:
+    """The owner with the name that people read; a person's is `name`, for it is in the log only."""
+    shown = name or (roster.display_name(owner.ref) if owner.id else "")
+    return OwnerView(kind=owner.kind.value, id=owner.id, name=shown)
 
 
 def event_view(event: Event) -> EventView:
@@ -74,7 +75,7 @@ def summary(conversation: Conversation, tail: Sequence[Event], roster: Roster) -
     return ConversationSummary(
         id=conversation.conversation_id,
         status=conversation.status,
-        owner=owner_view(conversation.owner, roster),
+        owner=owner_view(conversation.owner, roster, person_name(conversation.owner.ref, tail)),
         epoch=conversation.epoch,
         seq=conversation.seq,
         waiting=conversation.waiting,
@@ -107,7 +108,7 @@ async def conversation_view(desk: Desk, conversation_id: str, after: int = 0) ->
     )
     shown, hidden = split_values(values, desk.roster)
     return ConversationView(
-        **summary(conversation, events[-TAIL_EVENTS:], desk.roster).model_dump(),
+        **summary(conversation, events, desk.roster).model_dump(),
         values=shown,
         hidden_values=hidden,
         draft=DraftView(mid=draft[0], text=draft[1]) if draft[0] else None,

@@ -5,7 +5,7 @@ Pure functions. The lists are allow-lists: an event type or a field that is not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, cast
 
@@ -35,8 +35,23 @@ def party(ref: str, name: str | None, names: Names) -> Party:
         return Party(kind="system")
     if kind == "nobody":
         return Party(kind="nobody")
-    public_id = None if kind == "human" else id_  # a person's login is nobody's business outside
-    return Party(kind=cast(Any, kind), id=public_id, name=name or names(ref))
+    if kind == "human":  # a person's login is nobody's business outside
+        return Party(kind="human", name=name)
+    return Party(kind=cast(Any, kind), id=id_, name=name or names(ref))
+
+
+def owner_party(conversation: Conversation, newest: Sequence[Event], names: Names) -> Party:
+    """The owner now. A person's name is only in the event of their taking over, which `newest` may hold."""
+    ref = conversation.owner.ref
+    return party(ref, person_name(ref, newest), names)
+
+
+def person_name(ref: str, newest: Sequence[Event]) -> str | None:
+    """The display name of the person `ref` (`human:ann`) as of the newest event that gave them the conversation."""
+    if not ref.startswith("human:"):
+        return None
+    taken = (event for event in reversed(newest) if event.type == "owner.changed" and event.owner_to == ref)
+    return next((_text(event.data, "to_name") for event in taken), None)
 
 
 def public_event(event: Event, names: Names, *, lineage: str | None = None) -> Ev:
@@ -112,7 +127,7 @@ def _speaker(raw: object, names: Names) -> Party | None:
 
 def snapshot(
     conversation: Conversation,
-    events: Iterable[Event],
+    events: Sequence[Event],
     drafts: list[Draft],
     reason: Reason,
     lineage: str,
@@ -127,7 +142,7 @@ def snapshot(
         epoch=lineage,
         seq=conversation.seq,
         messages=[public_event(event, names) for event in newest],
-        owner=party(conversation.owner.ref, None, names),
+        owner=owner_party(conversation, events, names),
         status=conversation.status,
         drafts=drafts,
         before=before,

@@ -52,7 +52,7 @@ from app.protocol import (
     encode,
     parse_client_frame,
 )
-from app.public_view import party, public_ephemeral, public_event, snapshot
+from app.public_view import owner_party, public_ephemeral, public_event, snapshot
 from handoffs.errors import MessageRejected
 from handoffs.router import CustomerMessage
 from sessions.errors import (
@@ -62,7 +62,7 @@ from sessions.errors import (
     StoreRefused,
     StoreUnavailable,
 )
-from sessions.model import Conversation, Ephemeral, Event
+from sessions.model import Conversation, Ephemeral, Event, OwnerKind
 
 log = logging.getLogger("frontdesk.socket")
 
@@ -257,6 +257,9 @@ class Connection:
                         await self._outbox.deliver(encode(Live()))
 
     async def _begin(self, conversation: Conversation, resume: Resume, current: str) -> None:
+        newest: list[Event] = []
+        if not resume.recovered or conversation.owner.kind is OwnerKind.HUMAN:
+            newest = await self._desk.store.read(self._cid, max(0, conversation.seq - SNAPSHOT_EVENTS))
         await self._outbox.deliver(
             encode(
                 Welcome(
@@ -267,7 +270,7 @@ class Connection:
                     recovered=resume.recovered,
                     replay=resume.replay,
                     ping=int(self._desk.times.ping_s),
-                    owner=party(conversation.owner.ref, None, self._names),
+                    owner=owner_party(conversation, newest, self._names),
                     status=conversation.status,
                     limits=self._desk.limits,
                     model=self._desk.model,
@@ -275,9 +278,8 @@ class Connection:
             )
         )
         if resume.reason is not None:
-            events = await self._desk.store.read(self._cid, max(0, conversation.seq - SNAPSHOT_EVENTS))
             drafts = await self._drafts()
-            frame = snapshot(conversation, events, drafts, resume.reason, current, self._names)
+            frame = snapshot(conversation, newest, drafts, resume.reason, current, self._names)
             await self._outbox.deliver(encode(frame))
         if resume.replay == 0:
             await self._outbox.deliver(encode(Live()))

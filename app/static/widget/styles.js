@@ -75,7 +75,7 @@ header { display: flex; align-items: center; gap: .75rem; padding: .75rem 1rem; 
 .strips:empty { display: none; }
 
 /* the conversation */
-.scroll { position: relative; overflow-y: auto; overscroll-behavior: contain; padding: 1.25rem 1rem .5rem; scrollbar-gutter: stable; }
+.scroll { position: relative; overflow-y: auto; overscroll-behavior: contain; padding: 1.25rem max(1rem, (100cqi - 50rem) / 2) .5rem; scrollbar-width: thin; scrollbar-color: var(--line) transparent; }
 .hello { max-width: 34rem; color: var(--soft); font-size: .875rem; margin: 0 0 1.25rem; }
 .hello p { margin: 0 0 .9rem; }
 .chips { display: flex; flex-direction: column; align-items: flex-start; gap: .5rem; padding: 0; margin: .35rem 0 0; list-style: none; }
@@ -93,7 +93,7 @@ header { display: flex; align-items: center; gap: .75rem; padding: .75rem 1rem; 
 .msg.human .who .kind { border-color: var(--brass-line); color: var(--brass); }
 .msg.follows .who { display: none; }
 .bubble {
-  padding: .55rem .85rem; border: 1px solid var(--line); border-radius: .25rem 1rem 1rem 1rem; background: var(--card);
+  width: fit-content; padding: .55rem .85rem; border: 1px solid var(--line); border-radius: .25rem 1rem 1rem 1rem; background: var(--card);
   overflow-wrap: anywhere; white-space: pre-wrap;
 }
 .bubble p { margin: 0 0 .6rem; }
@@ -104,6 +104,7 @@ header { display: flex; align-items: center; gap: .75rem; padding: .75rem 1rem; 
 .msg.own { align-self: flex-end; margin-top: .75rem; }
 .msg.own.follows { margin-top: .3rem; }
 .msg.own .who { display: none; }
+.msg.own .bubble { margin-inline-start: auto; }
 .msg.own .bubble { background: var(--green); border-color: transparent; color: var(--on-green); border-radius: 1rem .25rem 1rem 1rem; }
 .msg.own.follows .bubble { border-top-right-radius: 1rem; }
 .msg.own.sending .bubble { opacity: .72; }
@@ -120,6 +121,8 @@ header { display: flex; align-items: center; gap: .75rem; padding: .75rem 1rem; 
 .change .arrow { color: var(--soft); }
 .change .from { opacity: .7; }
 .change p { margin: .35rem 0 0; color: var(--ink); }
+.change + .msg { margin-top: 0; }
+.change + .msg .who { margin-top: .35rem; }
 .notice { align-self: center; max-width: 34rem; margin: .9rem 0 .3rem; padding: .35rem .8rem; font-size: .8125rem; color: var(--soft); border: 1px dashed var(--line); border-radius: .6rem; text-align: center; }
 
 .busy { min-height: 1.75rem; padding: .35rem .15rem 0; font-size: .8125rem; color: var(--soft); display: flex; align-items: center; gap: .5rem; }
@@ -132,7 +135,7 @@ header { display: flex; align-items: center; gap: .75rem; padding: .75rem 1rem; 
 .below button { position: absolute; bottom: .5rem; left: 50%; transform: translateX(-50%); border: 1px solid var(--line); background: var(--card); border-radius: 1rem; padding: .25rem .9rem; font-size: .8125rem; box-shadow: 0 2px 10px rgb(0 0 0 / .12); min-height: 2rem; }
 
 /* writing */
-form { display: grid; grid-template-columns: 1fr auto; gap: .5rem; align-items: end; padding: .75rem 1rem max(.9rem, env(safe-area-inset-bottom)); border-top: 1px solid var(--line); }
+form { display: grid; grid-template-columns: 1fr auto; gap: .5rem; align-items: end; padding: .75rem max(1rem, (100cqi - 50rem) / 2) max(.9rem, env(safe-area-inset-bottom)); border-top: 1px solid var(--line); }
 textarea {
   resize: none; width: 100%; min-height: 2.75rem; max-height: 9.5rem; padding: .58rem .85rem; line-height: 1.5; overflow-y: auto;
   border: 1px solid var(--line); border-radius: .8rem; background: var(--paper); field-sizing: content;
@@ -147,6 +150,7 @@ textarea:focus-visible { outline-offset: 0; }
 
 @container (max-width: 30rem) {
   header { padding: .6rem .75rem; }
+  .strip { padding-inline: .75rem; }
   .scroll { padding-inline: .75rem; }
   form { padding-inline: .75rem; }
   .msg { max-width: 90%; }

@@ -64,6 +64,7 @@ export class Thread {
     this.status = frame.status;
     for (const event of frame.messages) this.#take(event);
     this.seq = frame.seq;
+    this.activity = null;
     this.owner = frame.owner; // the events of a snapshot are history, this is now
     this.status = frame.status;
     for (const draft of frame.drafts ?? []) this.drafts.set(draft.mid, { ...draft, syncing: false });
@@ -87,9 +88,10 @@ export class Thread {
         return { kind: "retracted", id: frame.id };
       case "owner.changed":
         this.owner = frame.d.to;
-        this.activity = null;
+        this.activity = this.activity && this.#reading();
         return this.#add({ kind: "owner", key: `s:${frame.seq}`, seq: frame.seq, at: frame.at, ...frame.d });
       case "notice":
+        this.activity = null;
         return this.#add({ kind: "notice", key: `s:${frame.seq}`, seq: frame.seq, at: frame.at, text: frame.d.text });
       case "status.changed":
         this.status = frame.d.status;
@@ -101,7 +103,7 @@ export class Thread {
 
   #message(frame) {
     this.drafts.delete(frame.id);
-    if (frame.by.kind !== "visitor") this.activity = null;
+    this.activity = frame.by.kind === "visitor" ? this.#reading() : null;
     const own = frame.cid ? this.pending.findIndex((entry) => entry.cid === frame.cid) : -1;
     const waiting = own >= 0 ? this.pending.splice(own, 1)[0] : { key: frame.cid ? `own:${frame.cid}` : `m:${frame.id}` };
     return this.#add(
@@ -110,6 +112,11 @@ export class Thread {
         text: frame.d.text, state: "sent", error: null,
       }),
     );
+  }
+
+  /** An agent that owns the conversation reads what was written; a person does so in their own time. */
+  #reading() {
+    return this.owner?.kind === "ai" ? { kind: "thinking", by: this.owner } : null;
   }
 
   #add(entry) {

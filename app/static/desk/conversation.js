@@ -1,0 +1,202 @@
+/** The open conversation: its log as it grows, who holds it, and what this person may do with it. */
+import { el, keyTag } from "../widget/dom.js";
+import { uuid7 } from "../widget/ids.js";
+import { Refused } from "./client.js";
+import { s } from "./strings.js";
+import { Timeline } from "./timeline.js";
+
+const TYPING_MS = 8000;
+const tokenKey = (cid) => `frontdesk:desk:token:${cid}`;
+
+export class ConversationView {
+  #stop = new AbortController();
+  #typing = 0;
+  #unsent = null;
+
+  constructor(client, person, roster, { changed, back }) {
+    this.client = client;
+    this.person = person;
+    this.roster = roster;
+    this.changed = changed;
+    this.back = back;
+    this.node = el("div.conversation");
+  }
+
+  close() {
+    this.#stop.abort();
+  }
+
+  get token() {
+    return sessionStorage.getItem(tokenKey(this.cid));
+  }
+
+  get mine() {
+    return this.owner?.kind === "human" && this.owner.id === this.person.id && Boolean(this.token);
+  }
+
+  async open(cid) {
+    this.cid = cid;
+    const found = await this.client.get(`/conversations/${encodeURIComponent(cid)}`);
+    this.owner = found.owner;
+    this.values = found.values;
+    this.hiddenValues = found.hidden_values;
+    this.timeline = new Timeline();
+    this.#build();
+    this.timeline.list.setAttribute("aria-live", "off");
+    for (const event of found.events) this.timeline.add(event);
+    this.timeline.start(found.draft);
+    this.#draw();
+    requestAnimationFrame(() => (this.timeline.end(), this.timeline.list.setAttribute("aria-live", "polite")));
+    this.client.follow(cid, this.timeline.seq, (name, data) => this.#heard(name, data), this.#stop.signal);
+  }
+
+  #build() {
+    this.parts = {
+      owner: el("div.owner"),
+      values: el("div.values"),
+      actions: el("div.actions"),
+      trouble: el("p.trouble", { role: "alert", hidden: true }),
+      typing: el("p.typing", { role: "status" }),
+      box: el("textarea", { rows: "2", "aria-label": s.write, placeholder: s.write, onkeydown: (event) => this.#key(event) }),
+      send: el("button.primary", { type: "submit" }, s.send),
+      hint: el("p.hint", {}, s.notYours),
+    };
+    this.parts.form = el("form.write", { onsubmit: (event) => (event.preventDefault(), this.#say()) }, this.parts.box, this.parts.send);
+    this.dialog = this.#handBackDialog();
+    const back = el("button.plain.back", { type: "button", onclick: this.back }, `← ${s.back}`);
+    this.node.replaceChildren(
+      el("header", {}, back, this.parts.owner, this.parts.actions),
+      this.parts.values, this.timeline.node, this.parts.typing, this.parts.trouble, this.parts.form, this.parts.hint, this.dialog);
+  }
+
+  #draw() {
+    const { owner, values, actions, form, hint } = this.parts;
+    owner.replaceChildren(keyTag(this.owner, {}), el("span.what", {}, s.kinds[this.owner.kind] ?? ""));
+    const known = Object.entries(this.values).map(([key, value]) => el("span.value", {}, el("b", {}, key), ` ${typeof value === "string" ? value : JSON.stringify(value)}`));
+    if (this.hiddenValues.length) known.push(el("span.value", {}, s.hidden(this.hiddenValues.length)));
+    values.hidden = known.length === 0;
+    values.replaceChildren(el("span.label", {}, s.values), ...known);
+    const hand = el("button.secondary", { type: "button", onclick: () => this.dialog.showModal() }, s.handBack);
+    const take = el("button.primary", { type: "button", onclick: () => this.#take() }, s.take);
+    actions.replaceChildren(this.mine ? hand : take);
+    form.hidden = !this.mine;
+    hint.hidden = this.mine;
+  }
+
+  #heard(name, data) {
+    if (name === "ev") this.#event(data);
+    else if (name === "eph" && data.e === "msg.delta") this.timeline.delta(data);
+    else if (name === "eph" && data.e === "typing") this.#customerTypes(data);
+  }
+
+  #event(event) {
+    if (!this.timeline.add(event)) return;
+    if (event.type === "msg.created" && event.by === "customer") this.#customerTypes({ on: false });
+    if (event.type === "owner.changed") {
+      const [kind, ...rest] = event.owner_to.split(":");
+      this.owner = { kind, id: rest.join(":"), name: event.data.to_name ?? rest.join(":") };
+      if (!this.mine) this.#forget();
+      this.#refresh();
+    }
+    this.changed();
+  }
+
+  /** What may have changed besides the log. */
+  async #refresh() {
+    this.#draw();
+    const now = await this.client.get(`/conversations/${encodeURIComponent(this.cid)}?after=${this.timeline.seq}`).catch(() => null);
+    if (!now) return;
+    this.values = now.values;
+    this.hiddenValues = now.hidden_values;
+    this.#draw();
+  }
+
+  #forget() {
+    if (this.owner.kind !== "human" || this.owner.id !== this.person.id) sessionStorage.removeItem(tokenKey(this.cid));
+  }
+
+  #customerTypes({ on, by }) {
+    if (on && by && by.kind !== "customer" && by.kind !== "visitor") return;
+    clearTimeout(this.#typing);
+    this.parts.typing.textContent = on ? s.typing : "";
+    if (on) this.#typing = setTimeout(() => (this.parts.typing.textContent = ""), TYPING_MS);
+  }
+
+  async #take(force = false) {
+    await this.#try(async () => {
+      const taken = await this.client.post(`/conversations/${encodeURIComponent(this.cid)}/take`, { person: this.person, force });
+      sessionStorage.setItem(tokenKey(this.cid), taken.token);
+      this.owner = { kind: "human", id: this.person.id, name: this.person.name };
+      this.#draw();
+      this.parts.box.focus();
+    });
+  }
+
+  #key(event) {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+    event.preventDefault();
+    this.#say();
+  }
+
+  async #say() {
+    const text = this.parts.box.value.trim();
+    if (!text || this.parts.send.disabled) return;
+    if (this.#unsent?.text !== text) this.#unsent = { text, id: uuid7() }; // the same text tried again is the same message
+    this.parts.send.disabled = true;
+    await this.#try(async () => {
+      await this.client.post(`/conversations/${encodeURIComponent(this.cid)}/messages`, { token: this.token, person: this.person, text, message_id: this.#unsent.id });
+      this.parts.box.value = "";
+      this.#unsent = null;
+    });
+    this.parts.send.disabled = false;
+  }
+
+  #handBackDialog() {
+    const agent = el("select", { name: "to" }, ...this.roster.agents.map((one) => el("option", { value: one.id, selected: one.id === this.roster.start }, one.name)));
+    const note = el("textarea", { name: "note", rows: "4", maxlength: "4000" });
+    const dialog = el("dialog", { "aria-labelledby": "hand-back" });
+    const done = async (event) => {
+      event.preventDefault();
+      dialog.close();
+      await this.#handBack(agent.value, note.value);
+      note.value = "";
+    };
+    dialog.append(el("form", { onsubmit: done },
+      el("h3", { id: "hand-back" }, s.handBackTitle),
+      el("label", {}, s.to, agent),
+      el("label", {}, s.note, note, el("small", {}, s.noteHint)),
+      el("div.buttons", {}, el("button.plain", { type: "button", onclick: () => dialog.close() }, s.cancel), el("button.primary", { type: "submit" }, s.handBack))));
+    return dialog;
+  }
+
+  async #handBack(to, note) {
+    await this.#try(async () => {
+      const { owner } = await this.client.post(`/conversations/${encodeURIComponent(this.cid)}/release`, { token: this.token, person: this.person, to, note });
+      this.owner = owner;
+      this.#forget();
+      this.#draw();
+    });
+  }
+
+  /** Do it, or say in words why not. */
+  async #try(act) {
+    this.parts.trouble.hidden = true;
+    try {
+      await act();
+    } catch (error) {
+      this.#explain(error);
+    }
+    this.changed();
+  }
+
+  #explain(error) {
+    const busy = error instanceof Refused && error.code === "owner_busy";
+    const lost = error instanceof Refused && error.code === "stale_owner";
+    const name = (error.owner ?? "").split(":").slice(1).join(":");
+    const text = busy ? s.takeFrom(name) : lost ? s.lost(name) : error instanceof Refused ? error.message : s.offline;
+    const again = busy ? [" ", el("button.secondary", { type: "button", onclick: () => this.#take(true) }, s.takeAnyway)] : [];
+    this.parts.trouble.replaceChildren(text, ...again);
+    this.parts.trouble.hidden = false;
+    if (lost) sessionStorage.removeItem(tokenKey(this.cid));
+  }
+}
