@@ -20,6 +20,7 @@ from redis.exceptions import (
     TimeoutError,
 )
 
+from sessions.cancellation import obedient
 from sessions.errors import (
     Conflict,
     ConversationClosed,
@@ -69,7 +70,7 @@ class Scripts:
         pauses = PAUSES_S if repeat else ()
         for pause in (*pauses, None):
             try:
-                return cast("list[Any]", await self._scripts[name](keys=list(keys), args=list(args)))
+                return cast("list[Any]", await obedient(self._scripts[name](keys=list(keys), args=list(args))))
             except AuthenticationError as error:
                 raise StoreRefused(f"Redis refuses the log-in: {error}") from error
             except BusyLoadingError as error:

@@ -10,11 +10,12 @@ import hashlib
 import json
 import secrets
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from redis.exceptions import RedisError
 
 from sessions import replies
+from sessions.cancellation import obedient, shielded
 from sessions.connect import Backend
 from sessions.errors import (
     MessageIdReused,
@@ -43,7 +44,6 @@ from sessions.model import (
 )
 from sessions.scripts import Scripts, check, compact, groups
 
-T = TypeVar("T")
 Arguments = Sequence[str | int]
 
 REQUEST_TTL_S = 86_400  # a client repeats a request within a day, or not at all
@@ -57,16 +57,6 @@ LOG_TAIL = 60  # newest events that a turn sees, for seeds
 def new_fence() -> str:
     """A fresh 128-bit nonce: the half of a token that a failover cannot give out twice."""
     return secrets.token_hex(16)
-
-
-async def shielded(work: Awaitable[T]) -> T:
-    """Finish `work` even when the caller is cancelled, so that a commit is never half known."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
 
 
 class Store:
@@ -394,7 +384,7 @@ class Store:
 
     async def _read(self, work: Awaitable[Any]) -> Any:
         try:
-            return await work
+            return await obedient(work)
         except RedisError as error:
             raise StoreUnavailable(f"Redis does not answer: {error}") from error
 

@@ -25,8 +25,9 @@ def valkey_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 async def backend(valkey_dir: Path) -> AsyncIterator[Backend]:
-    """Fresh connections to the run's Valkey."""
+    """Fresh connections to the run's Valkey, emptied: a sweep must not find another test's conversations."""
     opened = await connect(f"embedded://{valkey_dir}", data_dir=valkey_dir)
+    await opened.cmd.flushall()
     yield opened
     await opened.close()
 
