@@ -19,6 +19,7 @@ from handoffs.errors import Problem
 FENCE = "---"
 MAX_DEPTH = 20  # levels; the deepest setting there is needs five
 _TAG = "tag:yaml.org,2002:"
+_TAGS = frozenset(_TAG + kind for kind in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq"))
 _QUOTES = "put the text in quotes when it contains ': ' or ' #', or starts with {, [, *, & or @"
 
 
@@ -104,7 +105,7 @@ class _Builder:
         self._seen.add(id(node))
         if depth > MAX_DEPTH:
             return self._refuse(node, path, f"the settings are nested deeper than {MAX_DEPTH} levels")
-        if not str(node.tag).startswith(_TAG):
+        if node.tag not in _TAGS:
             return self._refuse(node, path, f"tags such as `{node.tag}` are not supported; write the plain value")
         if isinstance(node, MappingNode):
             return self._mapping(node, path, depth)
@@ -155,7 +156,9 @@ def _broken(file: str, line: int, message: str) -> Document:
 
 
 def _line_of(error: MarkedYAMLError, first_line: int) -> int:
-    mark = error.problem_mark or error.context_mark
+    """Where to look: for a quote that is never closed, where it was opened."""
+    never_closed = "unexpected end" in str(error.problem)
+    mark = (error.context_mark if never_closed else None) or error.problem_mark or error.context_mark
     return first_line + (int(mark.line) if mark is not None else 0)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime, time
+from datetime import UTC, datetime, time, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -42,11 +42,11 @@ class Hours(BaseModel):
     @classmethod
     def _zone_exists(cls, value: str) -> str:
         try:
-            ZoneInfo(value)
-        except (OSError, ValueError):  # ZoneInfoNotFoundError is a KeyError, and odd names raise the other two
-            raise _unknown_zone(value) from None
-        except KeyError:
-            raise _unknown_zone(value) from None
+            _zone(value)
+        except (OSError, ValueError, KeyError):  # ZoneInfoNotFoundError is a KeyError; odd names raise the others
+            raise PydanticCustomError(
+                "timezone", "{got} is not a time zone such as Europe/Berlin", {"got": repr(value)}
+            ) from None
         return value
 
     @field_validator("open")
@@ -67,7 +67,7 @@ class Hours(BaseModel):
         """Whether `at` (an aware datetime) is inside one of the ranges."""
         if self.always:
             return True
-        local = at.astimezone(ZoneInfo(self.timezone))
+        local = at.astimezone(_zone(self.timezone))
         day, minute = local.weekday(), _minute(local.time())
         return any(
             day in _days(days) and any(start <= minute < end for start, end in _minutes(ranges))
@@ -75,8 +75,9 @@ class Hours(BaseModel):
         )
 
 
-def _unknown_zone(value: str) -> PydanticCustomError:
-    return PydanticCustomError("timezone", "{got} is not a time zone such as Europe/Berlin", {"got": repr(value)})
+def _zone(name: str) -> tzinfo:
+    """The time zone. UTC needs no database: a minimal machine without tzdata has it too."""
+    return UTC if name == "UTC" else ZoneInfo(name)
 
 
 def _minute(at: time) -> int:

@@ -37,6 +37,8 @@ def load_roster(folder: Path) -> Roster:
     files, problems = read_folder(folder)
     if not problems:
         return parse_roster(files, folder)
+    if not files:
+        raise RosterInvalid(problems)
     try:
         parse_roster(files, folder)
     except RosterInvalid as error:
