@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from app.offline.classifier import Classifier, Match
 from app.offline.remarks import HUMAN, SHORT_WORDS, Remark, Remarks
 from app.offline.sentences import Sentence, split
-from app.offline.slots import Slot, find, without_references
+from app.offline.slots import Slot, find, without, without_references
 from app.offline.texts import LANGUAGES, wishes_human
 
 HUMAN_SIMILARITY = 0.62  # of a sentence to a listed wish for a human: nlupp and bitext, see routing-quality.md
@@ -83,19 +83,14 @@ def is_slot_only(text: str, slots: Sequence[Slot]) -> bool:
     rest = text
     found = False
     for slot in slots:
-        value = find(slot, [text]) if not slot.options else None
-        if value is not None:
+        if not slot.options and find(slot, [text]) is not None:
             found = True
-            rest = _without(rest, str(value))
+            rest = without(slot, rest)
     words = [word for word in _words(rest) if not any(c.isdigit() for c in word)]
     fillers = {word for wording in LANGUAGES.values() for word in wording.FILLERS}
     described = {word for slot in slots for word in _words(slot.description)}
     found = found or any(c.isdigit() for c in text)
     return found and all(word in fillers or word in described for word in words)
-
-
-def _without(text: str, value: str) -> str:
-    return " ".join(text.replace(value, " ").split())
 
 
 def _words(text: str) -> list[str]:

@@ -89,6 +89,14 @@ def find(slot: Slot, texts: Iterable[str]) -> Any:
     return None
 
 
+def without(slot: Slot, text: str) -> str:
+    """`text` (NFKC) without everything that looks like the slot's value, however it is spelled."""
+    patterns = {"email": _EMAIL, "date": _DATE}
+    pattern = (tolerant(slot.pattern) or _compiled(slot.pattern)) if slot.pattern else patterns.get(slot.format)
+    normal = unicodedata.normalize("NFKC", text)
+    return pattern.sub(" ", normal) if pattern else normal
+
+
 def _find_in(slot: Slot, text: str) -> Any:
     if slot.options:
         return _option(slot, text)
@@ -202,14 +210,14 @@ def _spelled(pattern: str, found: re.Match[str]) -> str:
 
 
 def bare(slot: Slot, text: str) -> str | None:
-    """The value when `text` is only its variable part: `10023` for `^A-\\d{5}$`. For answers to our own question."""
+    """The value when `text` has only its variable part: `10023` for `^A-\\d{5}$`. For answers to our own question."""
     tokens = _tokens(slot.pattern) if slot.pattern else []
     classes = [value for kind, value in tokens if kind == "class"]
-    digits = re.sub(r"[\s.,]+", "", unicodedata.normalize("NFKC", text))
-    found = re.fullmatch("".join(f"({c})" for c in classes), digits, re.ASCII) if len(classes) < len(tokens) else None
-    if not found or not classes:
+    if not classes or len(classes) == len(tokens):
         return None
-    return _spelled(slot.pattern, found)
+    body = "".join(f"({part})" for part in classes)
+    found = re.search(rf"(?<!\w){body}(?!\w)", unicodedata.normalize("NFKC", text), re.ASCII)
+    return _spelled(slot.pattern, found) if found else None
 
 
 def without_references(text: str) -> str:

@@ -11,7 +11,7 @@ from app.offline.answers import Quote, best_quote, passages_of
 from app.offline.situation import Situation
 from app.offline.slots import Slot, bare, find
 from app.offline.steps import Call
-from app.offline.texts import LANGUAGES, asks_about, phrase
+from app.offline.texts import LANGUAGES, asks_about, is_personal, phrase
 from app.offline.toolset import SEARCH, OwnTool
 from handoffs.encoder import Encoder
 
@@ -62,7 +62,8 @@ def next_outcome(at: Situation, request: str, encoder: Encoder) -> Outcome | Cal
     """What is known about one request by now, or the call that would tell. Pure but for the encoder."""
     fit = best_tool(at, request, encoder)
     general = fit is None or _policy_question(fit.tool, request)
-    if fit and not general and (fit.score >= TOOL_SURE or not at.tools.can_search):
+    sure = fit is not None and (fit.score >= TOOL_SURE or _carries(fit.tool, request))
+    if fit and not general and (sure or not at.tools.can_search):
         return _use(at, fit.tool, request)
     if not at.tools.can_search:
         return _use(at, fit.tool, request) if fit and fit.score >= TOOL_SURE else Unknown()
@@ -95,7 +96,9 @@ def _carries(tool: OwnTool, request: str) -> bool:
 
 def _policy_question(tool: OwnTool, request: str) -> bool:
     """Whether a request asks how things are in general, so that doing something would be the wrong answer."""
-    return asks_about(request) and not _carries(tool, request)
+    if _carries(tool, request):
+        return False
+    return asks_about(request) and not (tool.only_reads and is_personal(request))
 
 
 def _use(at: Situation, tool: OwnTool, request: str) -> Outcome | Call:

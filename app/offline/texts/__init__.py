@@ -21,6 +21,7 @@ class Wording(Protocol):
     NEITHER: tuple[str, ...]
     FILLERS: frozenset[str]
     POLICY: tuple[str, ...]  # patterns of a question about how things are
+    PERSONAL: tuple[str, ...]  # patterns of words for what is the customer's own
     HUMAN: tuple[str, ...]  # patterns of a wish for a human
 
 
@@ -34,10 +35,8 @@ def wording(language: str) -> Wording:
 
 def phrase(language: str, key: str, **values: str) -> str:
     """The sentence `key` in `language` (English when there is none), with `{names}` filled in."""
-    text = wording(language).PHRASES[key]
-    for name, value in values.items():  # no str.format: a customer's text may hold braces
-        text = text.replace("{" + name + "}", value)
-    return text
+    text = wording(language).PHRASES[key]  # no str.format: a customer's text may hold braces
+    return re.sub(r"\{(\w+)\}", lambda name: values.get(name[1], name[0]), text)
 
 
 def find(key: str, text: str) -> dict[str, str] | None:
@@ -75,6 +74,11 @@ def wishes_human(text: str) -> bool:
 def asks_about(text: str) -> bool:
     """Whether a text asks how things are (how long, what if, may I) and so does not ask for something to be done."""
     return _any("POLICY", text)
+
+
+def is_personal(text: str) -> bool:
+    """Whether a text is about something of the customer's own ("my order", "我的包裹")."""
+    return _any("PERSONAL", text)
 
 
 def _any(name: str, text: str) -> bool:

@@ -114,3 +114,4 @@ HUMAN: tuple[str, ...] = (
     r"|human being|human agent|supervisor|operator)\b",
     r"^\W*(human|agent|operator|representative|live agent|real person)( please)?\W*$",
 )
+PERSONAL: tuple[str, ...] = (r"\b(my|mine|our)\b",)
