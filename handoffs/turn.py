@@ -69,7 +69,8 @@ class Turn:
         self._pending = grant.pending
         self._values = ValuesDraft(grant.values)
         self._state = RouterState.of(grant.conversation.meta)
-        self._lines = lines_of(grant.log)
+        self._read_log = grant.log
+        self._lines: list[Line] = []  # said in this turn, on top of the log that the claim brought
         self._seen = dict(grant.conversation.seen)
         self._attempts = grant.conversation.attempts
         self._failures = 0
@@ -334,7 +335,7 @@ class Turn:
     # -- pieces ----------------------------------------------------------------------------------------------------
 
     def _seed(self, from_id: str, to_id: str, request: TransferRequest, said: Said) -> Item:
-        lines = list(self._lines)
+        lines = [*lines_of(self._read_log()), *self._lines]
         if said.text and said.error is None:
             lines.append(Line(1 << 62, said.message_id, f"ai:{from_id}", said.text))
         target = self._roster[to_id]

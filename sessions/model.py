@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -156,7 +156,8 @@ class Conversation:
 class Grant:
     """A worker's right to run a turn, with all it needs: one script call gives it.
 
-    `history` is the owner's isolated history (the newest items, oldest first), `log` the newest events, oldest first.
+    `history` is the owner's isolated history (the newest items, oldest first). `log` gives the newest events, oldest
+    first, and reads them out of the reply only when asked: a plain turn never does.
     """
 
     conversation: Conversation
@@ -164,7 +165,7 @@ class Grant:
     pending: tuple[Pending, ...]
     values: Mapping[str, Value]
     history: tuple[Item, ...]
-    log: tuple[Event, ...]
+    log: Callable[[], tuple[Event, ...]] = tuple
 
     @property
     def conversation_id(self) -> str:

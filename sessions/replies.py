@@ -94,5 +94,5 @@ def grant(conversation_id: str, fence: str, reply: Sequence[Any], history: Seque
         pending=waiting,
         values=values(reply[2]),
         history=items(reply[3] if history is None else history),
-        log=tuple(reversed(events(reply[4]))),
+        log=lambda: tuple(reversed(events(reply[4]))),
     )

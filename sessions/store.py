@@ -50,7 +50,7 @@ REQUEST_TTL_S = 86_400  # a client repeats a request within a day, or not at all
 LEASE_MS = 20_000  # a worker that is alive renews every third of it
 PRESENCE_MS = 90_000  # a person whose desk is open renews within it
 MAX_PENDING = 50  # messages answered by one turn
-HISTORY_TAIL = 60  # newest items of an isolated history that a turn sees
+HISTORY_TAIL = 40  # newest items of an isolated history that a turn sees; the SDK costs CPU for each, every run
 LOG_TAIL = 60  # newest events that a turn sees, for seeds
 
 

@@ -38,7 +38,7 @@ async def test_first_message_makes_the_conversation_and_grants_the_turn(store: S
     assert grant.conversation.owner == TRIAGE
     assert grant.conversation.meta == {"language": "en"}
     assert [message.text for message in grant.pending] == ["hi"]
-    assert [event.type for event in grant.log] == ["msg.created"]
+    assert [event.type for event in grant.log()] == ["msg.created"]
     assert grant.token.epoch == grant.conversation.epoch
 
 

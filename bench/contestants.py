@@ -1,0 +1,143 @@
+"""The contestants of the turn bench: Frontdesk, and the OpenAI Agents SDK with its own sessions, on the same server.
+
+Each is prepared with a conversation of `history` customer-visible messages and then plays one turn at a time, streamed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from pathlib import Path
+from typing import Any, Protocol
+
+from agents import Agent, RunConfig, Runner
+from agents.extensions.memory.redis_session import RedisSession
+from agents.memory import SessionSettings
+
+from bench.model import InstantModels
+from handoffs.roster import AgentSpec, DeskSpec, Roster
+from handoffs.team import Team
+from handoffs.turn import Turn
+from sessions.connect import Backend
+from sessions.model import NewEvent, Owner
+from sessions.store import Store
+
+QUESTION = "Why do I see two charges for one order?"
+TURNS = ("plain", "handoff")  # plain: billing owns already; handoff: triage transfers to billing, which answers
+_names = itertools.count(1)
+
+
+class Contestant(Protocol):
+    name: str
+
+    async def prepare(self, kind: str, history: int) -> Any:
+        """A fresh conversation with that many earlier messages, ready for one turn."""
+        ...
+
+    async def play(self, ready: Any) -> None:
+        """One turn, to the last character."""
+        ...
+
+
+def earlier(count: int) -> list[dict[str, str]]:
+    """`count` messages, customer and agent by turns, of a usual length."""
+    roles = itertools.cycle(("user", "assistant"))
+    return [
+        {"role": next(roles), "content": f"Message {n}: about my order and the invoice for it."} for n in range(count)
+    ]
+
+
+class Frontdesk:
+    """Our router on our store: ownership, fences, events and durability included."""
+
+    name = "frontdesk"
+
+    def __init__(self, backend: Backend) -> None:
+        self.store = Store(backend)
+        agents = (
+            AgentSpec(id="triage", intended_use="Everything.", transfer_to=("billing",), instructions="You are triage"),
+            AgentSpec(id="billing", intended_use="Money.", instructions="You are billing"),
+        )
+        desk = DeskSpec.model_validate({"name": "Bench", "start": "triage", "queues": {"people": {"name": "People"}}})
+        roster = Roster(desk=desk, agents={agent.id: agent for agent in agents}, version="bench")
+        self.team = Team.load(roster, InstantModels(), data_dir=Path(tempfile.gettempdir()))
+
+    async def prepare(self, kind: str, history: int) -> tuple[str, str]:
+        """The messages are in the log, and in the history of the agent that owned them."""
+        conversation_id = f"b{next(_names)}"
+        owner = "billing" if kind == "plain" else "triage"
+        receipt = await self.store.enqueue(
+            conversation_id, "m0", {"id": "m0", "text": "hello"}, start=Owner.ai(owner), claim=True
+        )
+        assert receipt.grant is not None
+        items = earlier(history)
+        events = [
+            NewEvent("msg.created", {"id": f"m{n}", "text": item["content"]}, by="customer" if n % 2 == 0 else "")
+            for n, item in enumerate(items)
+        ]
+        await self.store.commit(
+            conversation_id, receipt.grant.token, "prepare", answered=1, events=events, agent_id=owner, items=items
+        )
+        return conversation_id, owner
+
+    async def play(self, ready: tuple[str, str]) -> None:
+        conversation_id, owner = ready  # a process remembers the owners of its conversations, as the router does
+        number = next(_names)
+        data = {"id": f"q{number}", "text": QUESTION}
+        receipt = await self.store.enqueue(
+            conversation_id, f"q{number}", data, start=Owner.ai("triage"), claim=True, hint=owner
+        )
+        assert receipt.grant is not None
+        await Turn(self.store, self.team, receipt.grant).run()
+
+
+class SdkRedis:
+    """The SDK's own RedisSession and native handoff; `limit` is the SDK's own way to stay flat."""
+
+    def __init__(self, backend: Backend, limit: int | None = None) -> None:
+        self.name = "sdk-redis" if limit is None else f"sdk-redis-limit{limit}"
+        self._client = backend.cmd
+        self._settings = SessionSettings(limit=limit)
+        model = InstantModels().model
+        billing = Agent[None](name="billing", instructions="You are billing", model=model)
+        triage = Agent[None](name="triage", instructions="You are triage", model=model, handoffs=[billing])
+        self._agents = {"plain": billing, "handoff": triage}
+
+    async def prepare(self, kind: str, history: int) -> tuple[str, Any]:
+        session = RedisSession(
+            f"b{next(_names)}", redis_client=self._client, key_prefix="sdk", session_settings=self._settings
+        )
+        if history:
+            await session.add_items(earlier(history))  # type: ignore[arg-type]  # plain dicts are what it stores
+        return kind, session
+
+    async def play(self, ready: tuple[str, Any]) -> None:
+        await stream(self._agents[ready[0]], ready[1])
+
+
+class SdkMemory:
+    """The floor: the SDK without any store; the history is a list in this process."""
+
+    name = "sdk-memory"
+
+    def __init__(self, backend: Backend) -> None:
+        self._agents = SdkRedis(backend)._agents
+
+    async def prepare(self, kind: str, history: int) -> tuple[str, list[Any]]:
+        return kind, earlier(history)
+
+    async def play(self, ready: tuple[str, list[Any]]) -> None:
+        result = Runner.run_streamed(
+            self._agents[ready[0]], [*ready[1], {"role": "user", "content": QUESTION}], run_config=QUIET
+        )
+        async for _ in result.stream_events():
+            pass
+
+
+QUIET = RunConfig(tracing_disabled=True)
+
+
+async def stream(agent: Agent[None], session: Any) -> None:
+    result = Runner.run_streamed(agent, QUESTION, session=session, run_config=QUIET)
+    async for _ in result.stream_events():
+        pass
