@@ -117,7 +117,11 @@ def acquire(data_dir: Path, *, timeout_s: float = 30.0, grace_s: float = 2.0) ->
 
 @contextlib.contextmanager
 def _one_starter(folder: Path, deadline: float) -> Iterator[None]:
-    """Let one process at a time look for a server and start it."""
+    """Let one process at a time look for a server and start it.
+
+    Without it, a second one could take the server that a killed supervisor left behind, and that is just ending, for
+    the new one.
+    """
     path = folder / START_LOCK
     fd = open_lock(path)
     try:

@@ -275,13 +275,33 @@ async def test_a_frozen_leftover_server_is_never_joined_by_a_second_one(folder: 
         assert await count_up(lease.socket, 1) == 1
 
 
-async def test_one_sigterm_lets_the_apps_finish(folder: Path, start_app: Start) -> None:
-    """SIGTERM, as a service manager sends it to the whole group, waits for the last app and no longer."""
+async def test_a_server_never_outlives_its_supervisor(folder: Path, start_app: Start) -> None:
+    """The kernel ends the server when the supervisor is killed together with all apps (Linux)."""
+    if sys.platform != "linux":
+        pytest.skip("only Linux tells a child of its parent's death")
     app = start_app(folder).joined()
-    os.kill(app.supervisor_pid, signal.SIGTERM)
-    assert await count_up(app.socket, 20) == 20
     app.kill()
-    await wait_until("the supervisor has ended", lambda: not alive(app.supervisor_pid))
+    os.kill(app.supervisor_pid, signal.SIGKILL)
+    await wait_until("the server has ended", lambda: not alive(app.server_pid))
+
+
+async def test_one_sigterm_lets_the_apps_finish(folder: Path) -> None:
+    """SIGTERM, as a service manager sends it to the whole group, waits for the last app and then for no grace."""
+    with acquire(folder, grace_s=60) as lease:
+        os.kill(lease.supervisor_pid, signal.SIGTERM)
+        assert await count_up(lease.socket, 300) == 300
+        assert lease.supervised()
+    await wait_until("the supervisor has ended", lambda: not alive(lease.supervisor_pid))
+
+
+async def test_a_second_sigterm_ends_the_server_at_once(folder: Path) -> None:
+    """Whoever asks twice means it: the server ends in order although an app still holds its lease."""
+    with acquire(folder, grace_s=60) as lease:
+        os.kill(lease.supervisor_pid, signal.SIGTERM)
+        assert await count_up(lease.socket, 50) == 50
+        os.kill(lease.supervisor_pid, signal.SIGTERM)
+        await wait_until("the server has ended", lambda: not alive(lease.server_pid))
+        await wait_until("the supervisor has ended", lambda: not lease.supervised())
 
 
 def test_ctrl_c_in_the_terminal_does_not_reach_the_server(folder: Path, start_app: Start) -> None:
