@@ -79,7 +79,7 @@ def quote(text: str) -> str:
     """Foreign text on lines of its own making only: no new line of the note, no note tag, not endless."""
     short = text if len(text) <= MAX_LINE else text[:MAX_LINE] + " [...]"
     flat = re.sub(r"[\r\n\u2028\u2029]+", "\n  ", short.strip())
-    return re.sub(rf"<(/?)\s*{NOTE}", r"‹\1" + NOTE, flat, flags=re.IGNORECASE)
+    return re.sub(rf"<\s*(/?)\s*{NOTE}", r"‹\1" + NOTE, flat, flags=re.IGNORECASE)
 
 
 def is_note(item: Item) -> bool:
@@ -90,4 +90,4 @@ def is_note(item: Item) -> bool:
 
 def customer_item(text: str) -> Item:
     """A customer's message as the model reads it. A forged note tag in it is made harmless."""
-    return {"role": "user", "content": re.sub(rf"<(/?)\s*{NOTE}", r"‹\1" + NOTE, text, flags=re.IGNORECASE)}
+    return {"role": "user", "content": re.sub(rf"<\s*(/?)\s*{NOTE}", r"‹\1" + NOTE, text, flags=re.IGNORECASE)}

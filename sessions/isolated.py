@@ -107,22 +107,36 @@ class IsolatedSession:
 
 
 def pair_safe(items: Sequence[Item]) -> list[Item]:
-    """`items` without results whose call is missing, calls whose result is missing, and reasoning in front of nothing.
+    """`items` without results whose call is missing, calls whose result is missing, and reasoning about nothing.
 
     A history that was cut must not break the rule of the model APIs that a call and its result come together.
     """
-    called = {item["call_id"] for item in items if item.get("type") == "function_call"}
-    answered = {item["call_id"] for item in items if item.get("type") == "function_call_output"}
-    whole = called & answered
-    kept = [
-        dict(item)
-        for item in items
-        if item.get("type") not in {"function_call", "function_call_output"} or item["call_id"] in whole
-    ]
+    whole = _paired(items)
+    kept: list[Item] = []
+    for index, item in enumerate(items):
+        if item.get("type") in {"function_call", "function_call_output"} and index not in whole:
+            continue
+        if item.get("role") == "user":
+            _drop_reasoning(kept)
+        kept.append(dict(item))
+    _drop_reasoning(kept)
+    return kept
+
+
+def _paired(items: Sequence[Item]) -> set[int]:
+    """The places of calls and results that belong together: the first result after the first call of an id."""
+    calls: dict[str, int] = {}
+    places: set[int] = set()
+    for index, item in enumerate(items):
+        if item.get("type") == "function_call":
+            calls.setdefault(item["call_id"], index)
+        elif item.get("type") == "function_call_output":
+            call = calls.get(item["call_id"])
+            if call is not None and call not in places:
+                places |= {call, index}
+    return places
+
+
+def _drop_reasoning(kept: list[Item]) -> None:
     while kept and kept[-1].get("type") == "reasoning":
         kept.pop()
-    return [
-        item
-        for index, item in enumerate(kept)
-        if item.get("type") != "reasoning" or kept[index + 1].get("role") != "user"
-    ]

@@ -7,11 +7,18 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from agents import set_tracing_disabled
 
 from sessions.connect import Backend, connect
 from sessions.embedded import acquire
 from sessions.live import Live
 from sessions.store import Store
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_tracing() -> None:
+    """The SDK must not even try to send traces away."""
+    set_tracing_disabled(True)
 
 
 @pytest.fixture(scope="session")
