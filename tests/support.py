@@ -6,20 +6,19 @@ import asyncio
 import inspect
 import os
 import time
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
-
-T = TypeVar("T")
+from collections.abc import Callable
+from typing import Any
 
 SCALE = float(os.environ.get("FRONTDESK_TEST_TIMEOUT_SCALE", "1"))  # slow machines stretch every waiting time
 
 
-async def wait_until(description: str, condition: Callable[[], T | Awaitable[T]], timeout_s: float = 10.0) -> T:
+async def wait_until(description: str, condition: Callable[[], Any], timeout_s: float = 10.0) -> Any:
     """Poll `condition` (plain or async) until it gives something true; fail with `description` after `timeout_s`."""
     deadline = time.monotonic() + timeout_s * SCALE
     while True:
-        found = condition()
-        result: T = await found if inspect.isawaitable(found) else found  # type: ignore[assignment]  # isawaitable does not narrow T
+        result = condition()
+        if inspect.isawaitable(result):
+            result = await result
         if result:
             return result
         if time.monotonic() > deadline:

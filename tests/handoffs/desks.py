@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from sessions.store import Store
 class Scripts(ModelProvider):
     """One model per agent, by agent id."""
 
-    def __init__(self, models: dict[str, Model]) -> None:
+    def __init__(self, models: Mapping[str, Model]) -> None:
         self.models = models
 
     def get_model(self, model_name: str | None) -> Model:
@@ -30,7 +31,7 @@ class Scripts(ModelProvider):
 class ScriptedModels:
     """`handoffs.team.Models` whose models are scripted; an agent without a script must not be asked."""
 
-    models: dict[str, Model]
+    models: Mapping[str, Model]
     settings: ModelSettings = field(default_factory=ModelSettings)
 
     @property
@@ -94,7 +95,7 @@ def script(*steps: list[Any] | Exception) -> ScriptedModel:
 
 
 def router_for(
-    store: Store, live: Live, roster_: Roster, models: dict[str, Model], data_dir: Path, *, sweep_s: float = 0.2
+    store: Store, live: Live, roster_: Roster, models: Mapping[str, Model], data_dir: Path, *, sweep_s: float = 0.2
 ) -> Router:
     """A router that is ready but not started: it answers what it receives, and sweeps only after `start`."""
     team = Team.load(roster_, ScriptedModels(models), data_dir=data_dir)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agents import FunctionTool
 
 from handoffs.errors import MessageRejected, UnknownTarget
 from handoffs.router import CustomerMessage, Person, Router
@@ -147,6 +148,7 @@ async def test_entry_condition_is_checked_by_code(
     events = await ask(router, conversation_id, "let me in")
 
     offered = next(tool for tool in triage.calls[0].tools if tool.name == "transfer_to_agent")
+    assert isinstance(offered, FunctionTool)
     assert offered.params_json_schema["properties"]["agent_id"]["enum"] == ["human:support"]
     assert "vault needs verified" in events[1].data["why"]
     assert texts(events, "ai:triage") == ["Please verify first."]
