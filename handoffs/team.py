@@ -17,7 +17,7 @@ from handoffs.prompt import instructions, transfer_description
 from handoffs.roster import AgentSpec, Roster
 from handoffs.shared_values import AgentValues
 from handoffs.state import RouterState
-from handoffs.toolbox import load_tools
+from handoffs.toolbox import explain_tool_error, load_tools
 from handoffs.tools import approval_gate, end_on_request, search_tool, transfer_tool
 
 
@@ -89,6 +89,7 @@ class Team:
             group_id=conversation_id,
             tool_not_found_behavior="return_error_to_model",
             tool_name_collision_policy="error",
+            tool_error_formatter=explain_tool_error,
         )
 
 
