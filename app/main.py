@@ -8,11 +8,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from fastapi import FastAPI, WebSocket
 
 from app import api, api_errors, pages, socket
+from app.body_limit import BodyLimit
 from app.building import open_desk
 from app.desk import Desk
 from app.settings import Settings
 
-MAX_BODY_BYTES = 64 * 1024  # of an HTTP request; the longest message fits with room for its escapes
 Opener = Callable[[Settings], AbstractAsyncContextManager[Desk]]
 
 
@@ -31,11 +31,11 @@ def create_app(settings: Settings, *, opener: Opener = open_desk) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,  # FastAPI's documentation pages load scripts from other hosts
         redoc_url=None,
-        max_body_size=MAX_BODY_BYTES,
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     api_errors.install(app)
-    app.add_middleware(pages.SafeHeaders)
+    app.add_middleware(BodyLimit)
+    app.add_middleware(pages.SafeHeaders)  # added last: it is the outermost
     for router in (api.widget, api.v1, api.health, pages.pages):
         app.include_router(router)
     app.mount("/static", pages.static_files(), name="static")

@@ -109,7 +109,7 @@ class Peer:
         self._reading.cancel()
 
     async def say(self, **frame: Any) -> None:
-        await self.raw.send(json.dumps(frame))
+        await self.raw.send(json.dumps(frame, ensure_ascii=False))
 
     async def write(self, text: str, cid: str = "client-id-1", number: int = 1, **more: Any) -> None:
         await self.say(t="send", id=number, cid=cid, text=text, **more)
@@ -126,7 +126,8 @@ class Peer:
         def found() -> list[Frame]:
             return [f for f in self.all(kind) if all(f.get(key) == value for key, value in fields.items())]
 
-        return (await wait_until(f"a frame {kind} {fields}", found))[0]
+        frames: list[Frame] = await wait_until(f"a frame {kind} {fields}", found)
+        return frames[0]
 
     async def said(self, text: str) -> Frame:
         """The event of a message whose text is `text`."""
@@ -134,7 +135,8 @@ class Peer:
         def found() -> list[Frame]:
             return [frame for frame in self.events("msg.created") if frame["d"]["text"] == text]
 
-        return (await wait_until(f"the message {text!r}", found))[0]
+        frames: list[Frame] = await wait_until(f"the message {text!r}", found)
+        return frames[0]
 
     async def closed(self) -> tuple[int | None, str | None]:
         """Close code and reason, waiting for them."""

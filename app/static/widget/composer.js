@@ -2,7 +2,8 @@
 import { el } from "./dom.js";
 import { count } from "./thread.js";
 
-const SHOW_COUNT_FROM = 0.9; // of the limit
+const SHOW_COUNT_BELOW = 0.1; // of the limit
+const ENVELOPE_BYTES = 256; // of a frame around its text
 const TYPING_EVERY_MS = 3000;
 const TYPING_ENDS_MS = 5000;
 
@@ -12,7 +13,8 @@ export class Composer {
 
   constructor(strings, { send, typing }) {
     this.strings = strings;
-    this.limit = 4000;
+    this.limit = 4000; // characters
+    this.maxBytes = 16_384; // of a frame
     this.onSend = send;
     this.onTyping = typing;
     this.box = el("textarea", { rows: "1", "aria-label": strings.composer, placeholder: strings.placeholder, enterkeyhint: "send", oninput: () => this.#changed(), onkeydown: (event) => this.#key(event) });
@@ -45,7 +47,7 @@ export class Composer {
   #submit(event) {
     event.preventDefault();
     const text = this.text.trim();
-    if (!text || count(text) > this.limit || this.box.disabled) return;
+    if (!text || this.#left(text) < 0 || this.box.disabled) return;
     if (!this.onSend(text)) return;
     this.box.value = "";
     this.#stopTyping();
@@ -71,11 +73,17 @@ export class Composer {
     this.#typedAt = 0;
   }
 
+  /** How many characters still fit: by their number, and by the bytes of the frame that carries them. */
+  #left(text) {
+    const bytes = new TextEncoder().encode(JSON.stringify(text)).length;
+    return Math.min(this.limit - count(text), Math.floor((this.maxBytes - ENVELOPE_BYTES - bytes) / 3));
+  }
+
   #draw() {
-    const length = count(this.text.trim());
-    const left = this.limit - length;
-    this.button.disabled = this.box.disabled || length === 0 || left < 0;
-    this.count.hidden = length < this.limit * SHOW_COUNT_FROM;
+    const text = this.text.trim();
+    const left = this.#left(text);
+    this.button.disabled = this.box.disabled || !text || left < 0;
+    this.count.hidden = left > this.limit * SHOW_COUNT_BELOW;
     this.count.classList.toggle("over", left < 0);
     if (!this.count.hidden) this.count.textContent = left < 0 ? this.strings.tooLong(-left) : this.strings.left(left);
     if (!CSS.supports("field-sizing", "content")) {

@@ -165,6 +165,7 @@ export class FrontdeskChat extends HTMLElement {
   #welcome(frame) {
     this.#thread.welcome(frame);
     this.#composer.limit = frame.limits.text_chars;
+    this.#composer.maxBytes = frame.limits.frame_bytes;
     this.parts.model.hidden = !frame.model.offline;
     this.#drawOwner();
     this.#drawBusy();
