@@ -13,7 +13,7 @@ import pytest
 from agents import Agent, RunConfig, Runner, function_tool
 from agents.exceptions import ModelTimeoutError
 
-from app.models import ModelChoice, ModelFailed, choose_models
+from app.models import ModelCallFailed, ModelChoice, choose_models
 from app.settings import Settings
 from handoffs.roster import AgentSpec, DeskSpec, Roster
 from tests.fakes.openai_server import Call, Calls, Cut, Empty, Fail, Hang, RateLimit, Raw, Say, Step, fake_openai
@@ -144,7 +144,7 @@ async def test_429_is_tried_again_after_the_time_the_server_asks_for(api: str) -
 
 async def test_429_that_asks_for_too_long_a_wait_fails_at_once(api: str) -> None:
     """A customer does not wait an hour: a long retry-after is a failure now, and no second request is sent."""
-    with pytest.raises(ModelFailed, match="too many requests") as caught:
+    with pytest.raises(ModelCallFailed, match="too many requests") as caught:
         await run_script([RateLimit("3600"), Say("never sent")], api)
     assert caught.value.kind == "rate_limited" and caught.value.status_code == 429
 
@@ -157,7 +157,7 @@ async def test_500_is_tried_again(api: str) -> None:
 
 async def test_500_again_and_again_ends_as_unavailable(api: str) -> None:
     """After `model_retries` more tries the failure is final and says what the server said."""
-    with pytest.raises(ModelFailed, match=r"the server failed .*backend down") as caught:
+    with pytest.raises(ModelCallFailed, match=r"the server failed .*backend down") as caught:
         await run_script([Fail(500, "backend down")] * 2, api, model_retries=1)
     assert caught.value.kind == "unavailable"
 
@@ -165,28 +165,28 @@ async def test_500_again_and_again_ends_as_unavailable(api: str) -> None:
 @pytest.mark.parametrize(("status", "kind"), [(401, "key"), (403, "key"), (404, "unknown_model"), (400, "refused")])
 async def test_errors_of_the_set_up_are_not_tried_again(api: str, status: int, kind: str) -> None:
     """A wrong key, model or request stays wrong: one request, one clear error."""
-    with pytest.raises(ModelFailed) as caught:
+    with pytest.raises(ModelCallFailed) as caught:
         await run_script([Fail(status), Say("never sent")], api)
     assert caught.value.kind == kind
 
 
 async def test_a_server_that_hangs_ends_as_a_timeout(api: str) -> None:
     """A server that takes the request and never answers costs the set time, once, and is then an error."""
-    with pytest.raises((ModelFailed, ModelTimeoutError)) as caught:
+    with pytest.raises((ModelCallFailed, ModelTimeoutError)) as caught:
         await run_script([Hang(), Say("never sent")], api, model_timeout_s=0.3)
-    assert not isinstance(caught.value, ModelFailed) or caught.value.kind == "timeout"
+    assert not isinstance(caught.value, ModelCallFailed) or caught.value.kind == "timeout"
 
 
 async def test_a_stream_that_is_cut_ends_as_cut_and_is_not_said_twice(api: str) -> None:
     """Once a part was shown there is no second try: the customer would read the beginning twice."""
-    with pytest.raises(ModelFailed, match="broke off") as caught:
+    with pytest.raises(ModelCallFailed, match="broke off") as caught:
         await run_script([Cut("Your parcel is now in"), Say("never sent")], api)
     assert caught.value.kind == "cut"
 
 
 async def test_a_stream_that_stops_without_an_end_is_not_an_answer(api: str) -> None:
     """A proxy that closes cleanly in the middle leaves half a sentence; it is an error, not an answer."""
-    with pytest.raises(ModelFailed, match="broke off") as caught:
+    with pytest.raises(ModelCallFailed, match="broke off") as caught:
         await run_script([Cut("Your parcel is now in", clean=True), Say("never sent")], api)
     assert caught.value.kind == "cut"
 
@@ -204,15 +204,15 @@ async def test_a_stream_that_stops_without_an_end_is_not_an_answer(api: str) -> 
     ids=["half json", "binary", "html", "unknown event", "wrong json", "nothing"],
 )
 async def test_garbage_ends_in_a_defined_error(api: str, raw: Raw) -> None:
-    """Whatever bytes a broken server sends, the run ends with a ModelFailed that names the model."""
-    with pytest.raises(ModelFailed, match="model test-model: ") as caught:
+    """Whatever bytes a broken server sends, the run ends with a ModelCallFailed that names the model."""
+    with pytest.raises(ModelCallFailed, match="model test-model: ") as caught:
         await run_script([raw, *[raw] * 3], api)
     assert caught.value.kind in ("garbage", "cut", "empty")
 
 
 async def test_an_empty_answer_is_an_error_and_not_silence(api: str) -> None:
     """A complete answer without text or call would leave the customer alone; it is a failure like any other."""
-    with pytest.raises(ModelFailed, match="empty answer") as caught:
+    with pytest.raises(ModelCallFailed, match="empty answer") as caught:
         await run_script([Empty()], api)
     assert caught.value.kind == "empty"
 
@@ -222,7 +222,7 @@ async def test_a_server_that_is_not_there_ends_as_unreachable(api: str) -> None:
     async with fake_openai([]) as server:
         dead = server.base_url
     choice = hosted(dead, api, model_retries=0)
-    with pytest.raises(ModelFailed, match="cannot be reached") as caught:
+    with pytest.raises(ModelCallFailed, match="cannot be reached") as caught:
         await Desk(choice).run()
     await choice.provider.aclose()
     assert caught.value.kind == "unreachable"
@@ -233,7 +233,7 @@ async def test_the_key_is_sent_but_never_shown(api: str, caplog: pytest.LogCaptu
     caplog.set_level(logging.DEBUG)
     async with fake_openai([Fail(401, f"Incorrect API key provided: {SECRET}")]) as server:
         choice = hosted(server.base_url, api)
-        with pytest.raises(ModelFailed) as caught:
+        with pytest.raises(ModelCallFailed) as caught:
             await Desk(choice).run()
         await choice.provider.aclose()
         assert server.requests[0].headers["authorization"] == f"Bearer {SECRET}"

@@ -30,9 +30,10 @@ PIECE_CHARS = 7  # of a streamed text: small enough that every answer comes in s
 
 @dataclass(frozen=True)
 class Say:
-    """Answer with this text."""
+    """Answer with this text; `pace_s` is the time between two streamed pieces."""
 
     text: str
+    pace_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ async def _sse(events: list[dict[str, Any]], step: Step) -> AsyncIterator[bytes]
     for event in events:
         name = f"event: {event['type']}\n" if "type" in event else ""
         yield f"{name}data: {json.dumps(event)}\n\n".encode()
-        await asyncio.sleep(0)  # lets the pieces leave one by one
+        await asyncio.sleep(step.pace_s if isinstance(step, Say) else 0)  # lets the pieces leave one by one
     if isinstance(step, Cut) and not step.clean:
         raise _Dropped
     if events and "type" not in events[0] and not isinstance(step, Cut):
