@@ -7,8 +7,10 @@ mean two owners.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +42,8 @@ __all__ = ["Backend", "connect", "masked"]
 
 log = logging.getLogger(__name__)
 
+LOADING_S = 60.0  # how long a server that was just started may read its data; about 1 GB per 10 s
+LOOK_AGAIN_S = 0.1
 KEEP_S = 1.0  # how soon a killed supervisor is noticed
 KEEP_AGAIN_S = 30.0  # after a failure: a full disk, for example, needs a person
 EMBEDDED_FOLDER = "valkey"  # inside the data folder, which has other things in it as well
@@ -161,13 +165,11 @@ def _remote(target: RedisUrl) -> Backend:
 async def _look_at(backend: Backend, target: RedisUrl) -> None:
     """Ask every server that can own a conversation what it is, and fill `info` and `warnings`."""
     try:
-        servers = await _facts(backend)
+        servers = await _facts_when_loaded(backend)
     except (AuthenticationError, AuthorizationError, NoPermissionError) as error:
         raise StoreMisconfigured(
             f"{backend.shown} refuses this user or password: {_text(error, target)}. Check REDIS_URL"
         ) from None
-    except BusyLoadingError:
-        raise StoreUnavailable(f"{backend.shown} is still loading its data: try again in a moment") from None
     except MasterNotFoundError:
         raise StoreUnavailable(
             f"{backend.shown}: no Sentinel there answers with a master called {target.service!r}. "
@@ -200,6 +202,19 @@ def _text(error: BaseException, target: RedisUrl) -> str:
     for secret in target.secrets:
         text = text.replace(secret, HIDDEN)
     return text.rstrip(".")
+
+
+async def _facts_when_loaded(backend: Backend) -> Sequence[ServerFacts]:
+    """The facts once the data is there: a server that was just started answers INFO, and refuses everything else."""
+    deadline = time.monotonic() + LOADING_S
+    while True:
+        with contextlib.suppress(BusyLoadingError):
+            servers = await _facts(backend)
+            if not any(facts.info.get("loading") for facts in servers):
+                return servers
+        if time.monotonic() > deadline:
+            raise StoreUnavailable(f"{backend.shown} is still loading its data after {LOADING_S:.0f} s: try again")
+        await asyncio.sleep(LOOK_AGAIN_S)
 
 
 async def _facts(backend: Backend) -> Sequence[ServerFacts]:

@@ -19,6 +19,8 @@ from typing import Any, cast
 
 import pytest
 from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
@@ -47,8 +49,8 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-async def answers(port: int, process: subprocess.Popen[bytes]) -> bool:
-    """Whether a server on the loopback has loaded its data and reacts, be it with a refusal."""
+async def answers(port: int, process: subprocess.Popen[bytes], loaded: bool) -> bool:
+    """Whether a server on the loopback reacts, be it with a refusal, and (`loaded`) has its data."""
     assert process.poll() is None, "the server ended: see the log in its folder"
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -57,7 +59,7 @@ async def answers(port: int, process: subprocess.Popen[bytes]) -> bool:
         writer.close()
     except OSError:
         return False
-    return bool(reply) and not reply.startswith(b"-LOADING")
+    return bool(reply) and not (loaded and reply.startswith(b"-LOADING"))
 
 
 async def until(description: str, condition: Callable[[], Awaitable[bool]]) -> None:
@@ -67,7 +69,7 @@ async def until(description: str, condition: Callable[[], Awaitable[bool]]) -> N
 
 async def do(port: int, *command: str) -> Any:
     """The answer of a server on the loopback to one command."""
-    client = Redis(port=port, decode_responses=True)
+    client = Redis(port=port, decode_responses=True, retry=Retry(NoBackoff(), 0))
     answer = await client.execute_command(*command)  # type: ignore[no-untyped-call]  # redis-py left it without types
     await client.aclose()
     return answer
@@ -89,7 +91,7 @@ async def launch(tmp_path: Path) -> AsyncIterator[Launch]:
     """Starts real servers on 127.0.0.1 with the given options and gives the port; ends them afterwards."""
     started: list[subprocess.Popen[bytes]] = []
 
-    async def start(*options: str, program: Path | None = None, port: int | None = None) -> int:
+    async def start(*options: str, program: Path | None = None, port: int | None = None, loaded: bool = True) -> int:
         port = port or free_port()
         folder = tmp_path / str(port)
         folder.mkdir(exist_ok=True)
@@ -97,7 +99,7 @@ async def launch(tmp_path: Path) -> AsyncIterator[Launch]:
         log = ["--logfile", str(folder / "log")]
         process = subprocess.Popen([program or find_server_binary(), *options, *place, *log])  # noqa: ASYNC220
         started.append(process)
-        await until(f"the server on port {port} answers", lambda: answers(port, process))
+        await until(f"the server on port {port} answers", lambda: answers(port, process, loaded))
         return port
 
     yield start
@@ -342,6 +344,25 @@ async def test_more_commands_than_connections_wait_for_their_turn(launch: Launch
     backend = await opened(f"redis://127.0.0.1:{port}?max_connections=3")
     answers = await asyncio.gather(*(backend.cmd.incr("n") for _ in range(60)))
     assert sorted(answers) == list(range(1, 61))
+
+
+async def test_a_server_that_still_loads_is_waited_for(launch: Launch, opened: Open) -> None:
+    """A server that was started a moment ago, with data to read, is neither an error nor taken too early."""
+    port = await launch()
+    client = Redis(port=port)
+    many = client.pipeline(transaction=False)
+    for number in range(2000):
+        many.set(f"key{number}", "x" * 100)
+    await many.execute()
+    await client.aclose()
+    await do(port, "SAVE")
+    with contextlib.suppress(RedisError):
+        await do(port, "SHUTDOWN")
+    slowly = ("--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024")  # 0.5 ms a key
+    await launch(*slowly, port=port, loaded=False)
+    assert (await do(port, "INFO"))["loading"] == 1
+    backend = await opened(f"redis://127.0.0.1:{port}")
+    assert await backend.cmd.exists("key1999") == 1
 
 
 async def test_close_twice_is_harmless(opened: Open) -> None:
