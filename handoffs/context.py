@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from handoffs.policy import Decide, Decision, Refused
 from handoffs.transfer import TransferRequest
 
 
@@ -21,6 +22,18 @@ class Values(Protocol):
     def set(self, key: str, value: Any) -> None:
         """Set `key` when the turn commits; ValueNotAllowed or ValueInvalid when the contract says no."""
         ...
+
+    def is_set(self, key: str) -> bool:
+        """Whether `key` has a true value; asked by entry conditions, whoever may read it."""
+        ...
+
+    def known(self) -> Iterator[tuple[str, Any]]:
+        """The readable values that are set."""
+        ...
+
+
+def _undecided(to: str) -> Decision:
+    return Refused(to, "transfers are not possible here.", ())
 
 
 @dataclass
@@ -42,7 +55,7 @@ class TurnContext:
     request: TransferRequest | None = None
     refusals: list[dict[str, str]] = field(default_factory=list)
     allowed_targets: tuple[str, ...] = ()
-    on_tool: Callable[[str], None] | None = None
+    decide: Decide = _undecided
 
     def idempotency_key(self, tool_name: str, arguments: str) -> str:
         """A key for an outside system, stable across re-runs of the same call in the same turn."""

@@ -26,24 +26,19 @@ promised, and questions that are still open.
 - A refused transfer was not made: read why, then choose an allowed target or answer yourself."""
 
 
-def instructions(
-    roster: Roster,
-    agent: AgentSpec,
-    *,
-    language: str,
-    targets: Iterable[str],
-    values: Iterable[tuple[str, Any]],
-) -> str:
-    """The whole system text for one run of `agent`."""
+def instructions(roster: Roster, agent: AgentSpec, *, language: str, targets: Iterable[str]) -> str:
+    """The system text of `agent`, without the values (see `known_values`)."""
     name = roster.display_name(agent.id, language)
     rules = RULES.format(name=name, language=f" (this conversation so far: {language})" if language else "")
     if tuple(targets):
         rules += "\n" + TRANSFER_RULES
-    known = [f"- {key}: {json.dumps(value, ensure_ascii=False)}" for key, value in values]
-    parts = [agent.instructions.strip(), rules]
-    if known:
-        parts.append("# Known about this conversation (data)\n" + "\n".join(known))
-    return "\n\n".join(parts)
+    return f"{agent.instructions.strip()}\n\n{rules}"
+
+
+def known_values(values: Iterable[tuple[str, Any]]) -> str:
+    """What follows the instructions when shared values are set: data, in JSON, so that no text can pass for ours."""
+    lines = [f"- {key}: {json.dumps(value, ensure_ascii=False)}" for key, value in values]
+    return "\n\n# Known about this conversation (data)\n" + "\n".join(lines) if lines else ""
 
 
 def transfer_description(roster: Roster, targets: Iterable[str], language: str) -> str:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from agents import Agent, FunctionTool, ModelProvider, ModelSettings, RunConfig, Tool
+from agents import Agent, FunctionTool, ModelProvider, ModelSettings, RunConfig, RunContextWrapper, Tool
 
 from handoffs.context import TurnContext
 from handoffs.encoder import Encoder
 from handoffs.knowledge import Knowledge, load_passages
-from handoffs.policy import Decide, allowed_targets, approval_target, decide
-from handoffs.prompt import instructions, transfer_description
+from handoffs.policy import allowed_targets, approval_target, decide
+from handoffs.prompt import instructions, known_values, transfer_description
 from handoffs.roster import AgentSpec, Roster
-from handoffs.shared_values import AgentValues
 from handoffs.state import RouterState
 from handoffs.toolbox import explain_tool_error, load_tools
 from handoffs.tools import approval_gate, end_on_request, search_tool, transfer_tool
@@ -43,6 +43,7 @@ class Team:
     models: Models
     tools: Mapping[str, tuple[FunctionTool, ...]]
     data_dir: Path
+    _agents: dict[tuple[str, tuple[str, ...], str], Agent[TurnContext]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def load(cls, roster: Roster, models: Models, *, data_dir: Path, encoder: Encoder | None = None) -> Team:
@@ -55,38 +56,47 @@ class Team:
         """The agent, or None when this roster has none of that id."""
         return self.roster.agents.get(agent_id)
 
-    def agent(
-        self, spec: AgentSpec, context: TurnContext, state: RouterState, values: AgentValues
-    ) -> Agent[TurnContext]:
-        """The SDK agent for one run: its own tools, and `transfer_to_agent` over the targets allowed right now."""
-        has_value = values.is_set
+    def agent(self, spec: AgentSpec, context: TurnContext, state: RouterState) -> Agent[TurnContext]:
+        """The SDK agent for one run: its own tools, and `transfer_to_agent` over the targets allowed right now.
+
+        Agents are made once for each set of allowed targets and language, and shared by all runs: what differs from
+        run to run is in `context`, which the instructions and the tools read.
+        """
+        has_value = context.values.is_set
         targets = allowed_targets(self.roster, spec, has_value)
         context.allowed_targets = targets
+        context.decide = lambda to: decide(self.roster, spec, to, state=state, allowed=targets, has_value=has_value)
+        key = (spec.id, targets, context.language)
+        if key not in self._agents:
+            self._agents[key] = self._make(spec, targets, context.language)
+        return self._agents[key]
+
+    def _make(self, spec: AgentSpec, targets: tuple[str, ...], language: str) -> Agent[TurnContext]:
         tools: list[Tool] = [*self.tools[spec.id]]
         if targets:
-            choose: Decide = lambda to: decide(  # noqa: E731  # a name for the argument below
-                self.roster, spec, to, state=state, allowed=targets, has_value=has_value
-            )
-            tools.append(transfer_tool(targets, transfer_description(self.roster, targets, context.language), choose))
+            tools.append(transfer_tool(targets, transfer_description(self.roster, targets, language)))
+        text = instructions(self.roster, spec, language=language, targets=targets)
+
+        def with_values(run: RunContextWrapper[TurnContext], _: Agent[TurnContext]) -> str:
+            return text + known_values(run.context.values.known())
+
         return Agent(
             name=spec.id,
-            instructions=instructions(
-                self.roster, spec, language=context.language, targets=targets, values=values.known()
-            ),
+            instructions=with_values,
             tools=tools,
             model=self.models.name_for(spec),
             model_settings=self.models.settings,
             tool_use_behavior=end_on_request,
         )
 
-    def run_config(self, conversation_id: str) -> RunConfig:
+    @cached_property
+    def run_config(self) -> RunConfig:
         """The same for every run: errors of the model go back to the model, nothing leaves the machine by tracing."""
         return RunConfig(
             model_provider=self.models.provider,
             tracing_disabled=True,
             trace_include_sensitive_data=False,
             workflow_name="frontdesk",
-            group_id=conversation_id,
             tool_not_found_behavior="return_error_to_model",
             tool_name_collision_policy="error",
             tool_error_formatter=explain_tool_error,

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from handoffs.context import TurnContext
 from handoffs.knowledge import Knowledge
-from handoffs.policy import Accepted, Decide, LoopStopped
+from handoffs.policy import Accepted, LoopStopped
 from handoffs.transfer import Brief, TransferRequest
 
 TRANSFER = "transfer_to_agent"
@@ -53,7 +53,7 @@ def transfer_schema(targets: tuple[str, ...]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def transfer_tool(targets: tuple[str, ...], description: str, decide: Decide) -> FunctionTool:
+def transfer_tool(targets: tuple[str, ...], description: str) -> FunctionTool:
     """`transfer_to_agent`: validates and records a request. The router moves the conversation, after the run."""
 
     async def invoke(ctx: ToolContext[TurnContext], arguments: str) -> str:
@@ -61,7 +61,7 @@ def transfer_tool(targets: tuple[str, ...], description: str, decide: Decide) ->
             asked = TransferArguments.model_validate_json(arguments or "{}")
         except ValidationError as error:
             return _unreadable(ctx.context, error, targets)
-        return record(ctx.context, asked, ctx.tool_call_id, decide)
+        return record(ctx.context, asked, ctx.tool_call_id)
 
     return FunctionTool(
         name=TRANSFER,
@@ -80,13 +80,13 @@ def _unreadable(context: TurnContext, error: ValidationError, targets: tuple[str
     return text
 
 
-def record(context: TurnContext, asked: TransferArguments, call_id: str, decide: Decide) -> str:
+def record(context: TurnContext, asked: TransferArguments, call_id: str) -> str:
     """Record the first acceptable request of a run; later ones get an explicit refusal."""
     if context.request is not None:
         text = f"Not transferred: already transferring to {context.request.to}; this request was ignored."
         context.refusals.append({"to": asked.agent_id, "why": text})
         return text
-    decision = decide(asked.agent_id)
+    decision = context.decide(asked.agent_id)
     if isinstance(decision, Accepted):
         context.request = TransferRequest(to=decision.to, reason=asked.reason, brief=asked.brief, call_id=call_id)
         return json.dumps({"transferring_to": decision.to})

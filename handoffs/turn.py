@@ -162,7 +162,7 @@ class Turn:
             turn_id=self._turn_id,
             variables=dict(self._roster.desk.variables),
         )
-        agent = self._team.agent(spec, context, self._state, values)
+        agent = self._team.agent(spec, context, self._state)
         by = {"kind": "ai", "id": spec.id, "name": self._roster.display_name(spec.id, self._state.language)}
         relay = Relay(self._store, self.conversation_id, self.token, _message_id(), by, self.lose)
         tools: list[str] = []
@@ -175,7 +175,7 @@ class Turn:
                 context=context,
                 session=session,
                 max_turns=spec.limits.model_calls,
-                run_config=self._team.run_config(self.conversation_id),
+                run_config=self._team.run_config,
             )
             await self._listen(spec, result, relay, tools)
         except (asyncio.CancelledError, StaleOwner):
