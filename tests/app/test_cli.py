@@ -299,6 +299,13 @@ def test_init_copies_a_desk_that_passes_check_and_never_overwrites(command: Comm
     assert not list(Path("mine").rglob("__pycache__"))
 
 
+def test_eval_says_what_it_cannot_read(command: Command) -> None:
+    """A folder that holds no data set is told, with what is expected there."""
+    Path("empty").mkdir()
+    code, _, err = command("eval", "empty")
+    assert code == ExitCode.USAGE and "empty" in err
+
+
 def test_version_names_what_a_bug_report_needs(command: Command) -> None:
     """Frontdesk, Python and the packages below it."""
     _, out, _ = command("version", "--json")
@@ -310,7 +317,7 @@ def test_help_lists_every_command_and_the_exit_codes(command: Command) -> None:
     code, out, _ = command("--help")
     assert code == 0
     for registered in cli.registered_commands:
-        assert registered.callback is not None and registered.callback.__name__.split("_")[0] in out
+        assert registered.callback is not None and (registered.name or registered.callback.__name__) in out
     for number in ExitCode:
         assert f"{number.value} " in EXIT_CODE_HELP
 
