@@ -14,7 +14,6 @@ from app.commands.output import CommandFailed, ExitCode, err
 from app.evaluate import EvaluationProblem, Report, evaluate
 from app.evaluation.plot import plot
 
-
 PICTURES = (".png", ".svg", ".pdf")
 
 
