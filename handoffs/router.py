@@ -59,12 +59,16 @@ class Person:
 
 
 class Router:
-    """One process' router over one store. `team` may be replaced while it runs; a running turn keeps its own."""
+    """One process' router over one store. `team` may be replaced while it runs; a running turn keeps its own.
 
-    def __init__(self, store: Store, live: Live, team: Team, *, sweep_s: float = SWEEP_S) -> None:
+    A gateway that leaves the work to other processes has `works` False: it stores and acknowledges, and runs no turn.
+    """
+
+    def __init__(self, store: Store, live: Live, team: Team, *, works: bool = True, sweep_s: float = SWEEP_S) -> None:
         self.store = store
         self.team = team
         self._live = live
+        self._works = works
         self._sweep_s = sweep_s
         self._turns: dict[str, Turn] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -81,6 +85,8 @@ class Router:
 
     async def start(self) -> None:
         """Take up work: from here on this process claims turns that others left."""
+        if not self._works:
+            return
         self._sweeper = asyncio.create_task(self._sweep_for_ever(), name="frontdesk-sweep")
 
     async def stop(self, grace_s: float = 8.0) -> None:
@@ -117,7 +123,7 @@ class Router:
             data,
             start=Owner.ai(roster.desk.start),
             meta=RouterState(language=language, roster=roster.version).dump(),
-            claim=not self._draining and conversation_id not in self._turns,
+            claim=self._works and not self._draining and conversation_id not in self._turns,
             hint=self._hints.get(conversation_id, ""),
         )
         if receipt.grant is not None:

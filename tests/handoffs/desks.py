@@ -95,8 +95,15 @@ def script(*steps: list[Any] | Exception) -> ScriptedModel:
 
 
 def router_for(
-    store: Store, live: Live, roster_: Roster, models: Mapping[str, Model], data_dir: Path, *, sweep_s: float = 0.2
+    store: Store,
+    live: Live,
+    roster_: Roster,
+    models: Mapping[str, Model],
+    data_dir: Path,
+    *,
+    works: bool = True,
+    sweep_s: float = 0.2,
 ) -> Router:
     """A router that is ready but not started: it answers what it receives, and sweeps only after `start`."""
     team = Team.load(roster_, ScriptedModels(models), data_dir=data_dir)
-    return Router(store, live, team, sweep_s=sweep_s)
+    return Router(store, live, team, works=works, sweep_s=sweep_s)

@@ -159,3 +159,25 @@ async def test_graceful_stop_gives_unfinished_turns_back(
     conversation = await store.get(conversation_id)
     assert (conversation.lease_until, conversation.waiting, conversation.draft) == (0, 1, "")
     assert (await store.claim(conversation_id)).pending[0].text == "hello"
+
+
+async def test_gateway_without_work_leaves_the_answer_to_a_worker(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path
+) -> None:
+    """A split gateway only stores and acknowledges; a worker process hears of the message and answers it at once."""
+    worker = router_for(
+        Store(store.backend), live, shop(), {"triage": script([says("From afar.")])}, tmp_path, sweep_s=60
+    )
+    gateway = router_for(store, live, shop(), {}, tmp_path, works=False)
+    await worker.start()
+    await gateway.start()
+
+    receipt = await gateway.receive(conversation_id, CustomerMessage("m1", "hello"))
+
+    async def answered() -> bool:
+        return (await store.get(conversation_id)).waiting == 0
+
+    await wait_until("the worker answers", answered)
+    assert receipt.grant is None
+    assert gateway.running == 0
+    await worker.stop()
