@@ -16,8 +16,10 @@ from app.offline.reading import Part, Reading
 MARGIN = 0.25  # p1 - p2 of a sentence that is routed without asking
 CLAUSE_MARGIN = 0.5  # of two different subjects in one message; lower splits single wishes in two
 CLAUSE_LEAD = 0.06  # above the floor, for the same reason
-STICKY_MARGIN = 0.6  # p(other) - p(self) before a specialist lets go of a conversation
+STICKY_MARGIN = 0.7  # p(other) - p(self) before a specialist lets go; .6 to .8 score alike (SGD, example half)
 STICKY_LEAD = 0.05  # cosine(other) - cosine(self), likewise
+STICKY_FLOOR = 0.85  # of the floor: the great lead makes up for it
+OWN_PROBABILITY = 0.5  # of a sentence that holds a conversation although another one is foreign
 
 
 class Rule(StrEnum):
@@ -122,10 +124,13 @@ def _triage(requests: Sequence[Part], floor: float, home: str) -> Decision:
 
 
 def _keep_or_move(requests: Sequence[Part], floor: float, me: str, home: str) -> Decision:
-    """Keep the conversation unless everything asked is clearly another agent's subject."""
+    """Keep the conversation unless something asked is clearly another agent's subject and nothing is clearly one's own.
+
+    Remarks that say nothing by themselves ("that sounds perfect", "maybe later") neither hold nor move it.
+    """
     foreign = [part for part in requests if belongs_elsewhere(part.match, floor, me, home)]
     mine = [part for part in requests if part not in foreign]
-    if foreign and not mine:
+    if foreign and not any(_is_own(part, floor, me) for part in mine):
         first = foreign[0]
         rest = tuple(part.text for part in foreign if _best(part) != _best(first))
         return Decision(Rule.TRANSFER, _best(first), first.text, open_questions=rest)
@@ -135,11 +140,17 @@ def _keep_or_move(requests: Sequence[Part], floor: float, me: str, home: str) ->
 
 def belongs_elsewhere(match: Match | None, floor: float, me: str, home: str = "") -> bool:
     """Whether a text is so clearly another agent's subject that a specialist lets the conversation go."""
-    if match is None or match.best in (me, home) or not in_scope(match, floor):
+    if match is None or match.best in (me, home) or not in_scope(match, floor * STICKY_FLOOR):
         return False
     lead = match.probabilities[match.best] - match.probabilities.get(me, 0.0)
     closer = match.similarities[match.best] - match.similarities.get(me, 0.0)
     return lead >= STICKY_MARGIN and closer >= STICKY_LEAD
+
+
+def _is_own(part: Part, floor: float, me: str) -> bool:
+    """Whether a text is so clearly the agent's own subject that it holds the conversation."""
+    match = part.match
+    return match is None or (match.best == me and in_scope(match, floor) and match.probabilities[me] >= OWN_PROBABILITY)
 
 
 def _certain(part: Part, floor: float) -> bool:

@@ -13,7 +13,7 @@ from app.offline.sentences import Sentence, split
 from app.offline.slots import Slot, find, without, without_references
 from app.offline.texts import LANGUAGES, wishes_human
 
-HUMAN_SIMILARITY = 0.62  # of a sentence to a listed wish for a human: nlupp and bitext, see routing-quality.md
+HUMAN_SIMILARITY = 0.65  # of a sentence to a listed wish for a human; see docs/explanation/routing-quality.md
 SMALL_TALK_LEAD = 0.0  # small talk wins as soon as it is nearer than any agent's subject
 SMALL_TALK_SIMILARITY = 0.45  # below this a text is like nothing at all
 _RUNS = re.compile(r"[\u3400-\u9fff]+|[^\W_\u3400-\u9fff][\w'@.-]*")

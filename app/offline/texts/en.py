@@ -80,6 +80,9 @@ REMARKS: dict[str, tuple[str, ...]] = {
         "is there a real person I can talk to",
         "I don't want to talk to a robot",
         "operator please",
+        "can I talk to someone",
+        "I want to speak to somebody else",
+        "how do I reach a live agent",
     ),
 }
 
@@ -107,11 +110,16 @@ POLICY: tuple[str, ...] = (
     r"\bwhy\b",
 )
 # A wish for a human in so many words; anything looser is left to the encoder.
+_PERSON = (
+    r"(human( being| agent)?|(real|actual|live|other|different) (person|agent|human)|person|someone|somebody|agent"
+    r"|assistant|representative|operator|manager|supervisor|adviser|advisor|member of staff)"
+)
 HUMAN: tuple[str, ...] = (
-    r"\b(talk|speak|chat|connect|transfer|pass|put|get|hand|switch)\b[^.?!]{0,30}\b(human|real person|a person|someone"
-    r" real|representative|operator|live agent|human agent|real agent|manager|supervisor|customer service agent)\b",
-    r"\b(want|need|like|give me|get me|is there|prefer)\b[^.?!]{0,20}\b(human|real person|live agent|representative"
-    r"|human being|human agent|supervisor|operator)\b",
+    rf"\b(talk(ing)?|speak(ing)?|chat(ting)?|connect|transfer|pass|put|hand|switch)( me)? (to|with|through to|over to)"
+    rf" (an? |some |your |another |the )?{_PERSON}\b",
+    rf"\b(contact(ing)?|reach(ing)?|get me( to)?|is there|need|want|prefer) (an? |some |your |another )?{_PERSON}\b"
+    r"(?! (is|was|to ))",
+    r"\b(someone|somebody) else on the line\b|\bstop talking to (bots?|a bot|robots?)\b",
     r"^\W*(human|agent|operator|representative|live agent|real person)( please)?\W*$",
 )
 PERSONAL: tuple[str, ...] = (r"\b(my|mine|our)\b",)
