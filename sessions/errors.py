@@ -11,9 +11,17 @@ FrontdeskError                  the root of every error that Frontdesk raises on
     InvalidId                   an id that cannot be part of a key
     UnknownConversation         no conversation with this id
     ConversationClosed          the conversation was closed
+      ConversationForgotten     the customer's data was deleted
     MessageIdReused             the same message id came again with another text
     OwnerBusy                   another live person holds the conversation
     NotClaimable                there is nothing to do for a worker: busy, idle, or not owned by an AI agent
+    OfferPending                another offer waits for an answer already
+    OfferGone                   the offer was answered, ran out or was voided by a change of owner
+    NotOffered                  the conversation was offered to another person
+    UnknownApproval             no approval with this id
+    ApprovalVoid                the agent that asked is not the owner any more (or again, without re-binding)
+    ApprovalUsed                the approval was used for a call already
+    CallUnfinished              an earlier attempt began this tool call, and nobody knows whether it happened
 """
 
 from __future__ import annotations
@@ -97,6 +105,10 @@ class ConversationClosed(StoreError):
         super().__init__(f"conversation {conversation_id} is closed", conversation_id=conversation_id)
 
 
+class ConversationForgotten(ConversationClosed):
+    """The customer's data was deleted; nothing can be written under this id again."""
+
+
 class MessageIdReused(StoreError):
     """The same message id came again with another text; the first one stands."""
 
@@ -127,3 +139,86 @@ class NotClaimable(StoreError):
         self.why = why
         self.owner = owner
         self.retry_ms = retry_ms
+
+
+class OfferPending(StoreError):
+    """One offer at a time. `offer_id` is the one that waits for an answer."""
+
+    def __init__(self, conversation_id: str, offer_id: str) -> None:
+        super().__init__(
+            f"conversation {conversation_id}: offer {offer_id} is still pending", conversation_id=conversation_id
+        )
+        self.offer_id = offer_id
+
+
+class OfferGone(StoreError):
+    """Nobody can answer the offer any more. `state` is accepted, declined, cancelled, expired, void or unknown.
+
+    `by` says who answered it, or for a void one who owns now.
+    """
+
+    def __init__(self, conversation_id: str, offer_id: str, *, state: str, by: str = "") -> None:
+        super().__init__(
+            f"conversation {conversation_id}: offer {offer_id} is {state} {by}".rstrip(),
+            conversation_id=conversation_id,
+        )
+        self.offer_id = offer_id
+        self.state = state
+        self.by = by
+
+
+class NotOffered(StoreError):
+    """The conversation was offered to `to`, a person, and somebody else accepted."""
+
+    def __init__(self, conversation_id: str, offer_id: str, *, to: str) -> None:
+        super().__init__(
+            f"conversation {conversation_id}: offer {offer_id} is for {to}", conversation_id=conversation_id
+        )
+        self.offer_id = offer_id
+        self.to = to
+
+
+class UnknownApproval(StoreError):
+    """No approval with this id in this conversation."""
+
+    def __init__(self, conversation_id: str, approval_id: str) -> None:
+        super().__init__(
+            f"conversation {conversation_id} has no approval {approval_id!r}", conversation_id=conversation_id
+        )
+        self.approval_id = approval_id
+
+
+class ApprovalVoid(StoreError):
+    """The owner changed since the agent asked. `owner` is who owns now; the agent may ask again with `rebind`."""
+
+    def __init__(self, conversation_id: str, approval_id: str, *, owner: str) -> None:
+        super().__init__(
+            f"conversation {conversation_id}: approval {approval_id} is void, {owner} owns the conversation now",
+            conversation_id=conversation_id,
+        )
+        self.approval_id = approval_id
+        self.owner = owner
+
+
+class ApprovalUsed(StoreError):
+    """The approval was used already; `use` names the call."""
+
+    def __init__(self, conversation_id: str, approval_id: str, *, use: str) -> None:
+        super().__init__(
+            f"conversation {conversation_id}: approval {approval_id} was used for {use}",
+            conversation_id=conversation_id,
+        )
+        self.approval_id = approval_id
+        self.use = use
+
+
+class CallUnfinished(StoreError):
+    """A tool call was begun in `epoch` and never finished: it may have happened. A tool that may run twice runs again."""
+
+    def __init__(self, conversation_id: str, call_key: str, *, epoch: int) -> None:
+        super().__init__(
+            f"conversation {conversation_id}: tool call {call_key} was begun in epoch {epoch} and never finished",
+            conversation_id=conversation_id,
+        )
+        self.call_key = call_key
+        self.epoch = epoch

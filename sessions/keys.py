@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sessions.errors import InvalidId
 
 SHARDS = 1024  # schedules a conversation can fall into; fixed for ever, it is part of every key name
+MAX_LEASE_MS = 600_000  # as lua/lib.lua has it: a lease that ends later comes from a clock that was set back
 PREFIX = "fd"
 READY_CHANNEL = f"{PREFIX}:ready"  # gateways tell workers here that a conversation has work
 REVOKED_CHANNEL = f"{PREFIX}:revoked"  # somebody else took a conversation: whoever runs a turn of it must stop
@@ -76,13 +77,32 @@ class Keys:
     def channel(self) -> str:
         return self.base + "ch"
 
+    @property
+    def offer(self) -> str:
+        return self.base + "xfer"
+
+    @property
+    def journal(self) -> str:
+        return self.base + "tj"
+
     def history(self, agent_id: str) -> str:
-        return f"{self.base}h:{agent_id}"
+        return self.named(f"h:{agent_id}")
+
+    def approval(self, approval_id: str) -> str:
+        return self.named(f"ap:{approval_id}")
+
+    def cursor(self, sink: str) -> str:
+        return self.named(f"cur:{sink}")
+
+    def named(self, name: str) -> str:
+        """The key for a name as the owner record registers it: `h:<agent>`, `ap:<id>`, `cur:<sink>`."""
+        return self.base + name
 
     def idempotency(self, request_id: str) -> str:
         return f"{self.base}i:{request_id}"
 
     @property
     def common(self) -> list[str]:
-        """KEYS 1 to 7 of every script, in the order of lua/lib.lua."""
-        return [self.own, self.inbox, self.values, self.log, due_key(self.shard), index_key(self.shard), self.draft]
+        """KEYS 1 to 9 of every script, in the order of lua/lib.lua."""
+        schedules = [due_key(self.shard), index_key(self.shard)]
+        return [self.own, self.inbox, self.values, self.log, *schedules, self.draft, self.offer, self.journal]

@@ -150,6 +150,10 @@ class Conversation:
     born: int = 0
     meta: dict[str, Any] = field(default_factory=dict)
     seen: Mapping[str, int] = field(default_factory=dict)
+    offer: str = ""  # id of the pending offer
+    tenure: int = 0  # the epoch in which the present owner became the owner
+    woken: tuple[str, ...] = ()  # approvals decided since the last commit: why a turn runs although nothing waits
+    registered: frozenset[str] = frozenset()  # names of the keys that this conversation has beside the common ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +170,8 @@ class Grant:
     values: Mapping[str, Value]
     history: tuple[Item, ...]
     log: Callable[[], tuple[Event, ...]] = tuple
+    journal: Mapping[str, Json] = field(default_factory=dict)  # results of tool calls that earlier attempts finished
+    unfinished: tuple[str, ...] = ()  # tool calls that earlier attempts began, and nobody knows whether they happened
 
     @property
     def conversation_id(self) -> str:
@@ -221,3 +227,109 @@ class Ephemeral:
 
     type: str
     data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A pending offer of the conversation to a queue or a person; `offered_by` stays the owner until `deadline`."""
+
+    offer_id: str
+    offered_by: Owner
+    to: Owner
+    deadline: int
+    brief: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A question whether an agent may make one call. `call` is what the agent showed, opaque to the store.
+
+    `state` is asked, granted, refused or used; `verdict` stays what was decided. `void`: the owner changed since the
+    agent asked; the approval counts for nothing until that agent, being the owner again, binds it again.
+    """
+
+    approval_id: str
+    state: str
+    agent_id: str
+    epoch: int
+    call: dict[str, Any]
+    arguments_hash: str
+    deadline: int
+    default: str
+    verdict: str = ""
+    by: str = ""
+    note: str = ""
+    at: int = 0
+    use: str = ""
+    void: bool = False
+    duplicate: bool = False
+
+
+class What(StrEnum):
+    """What `attend` found. READY: claim it. The others are settled, or are somebody else's."""
+
+    READY = "ready"
+    MOVED = "moved"
+    OFFER_EXPIRED = "offer_expired"
+    APPROVAL_EXPIRED = "approval_expired"
+    LIVE = "live"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """What `attend` did. `why` is human_lost or poison when moved, else the id of the offer or approval."""
+
+    what: What
+    why: str = ""
+    retry_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rescue:
+    """Where a conversation goes that its owner has left: a human queue, and the data of `owner.changed`."""
+
+    queue_id: str
+    change: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a client stands in the log: the id of the last event that it has. `0-0`: it has none."""
+
+    epoch: int
+    seq: int
+
+    def __str__(self) -> str:
+        return f"{self.epoch}-{self.seq}"
+
+    @classmethod
+    def parse(cls, text: str) -> Position:
+        """The position that an event's id names; ValueError when the text is none."""
+        epoch, dash, seq = text.partition("-")
+        if not (dash and epoch.isascii() and epoch.isdigit() and seq.isascii() and seq.isdigit()):
+            raise ValueError("a position looks like 1700000000000-12, got something else")
+        return cls(int(epoch), int(seq))
+
+
+class ResumeState(StrEnum):
+    """OK: `events` follow what the client has. Anything else: it must drop what it has and read from the start.
+
+    TRIMMED: events in between are gone. ROLLED_BACK: the log has another event in that place (a failover lost the
+    client's). AHEAD: the client has seen more than there is (the same, or another server).
+    """
+
+    OK = "ok"
+    TRIMMED = "trimmed"
+    ROLLED_BACK = "rolled_back"
+    AHEAD = "ahead"
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The answer to a client that comes back. `seq` and `epoch` are where the conversation is now."""
+
+    state: ResumeState
+    seq: int
+    epoch: int
+    events: tuple[Event, ...] = ()

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sessions.model import Conversation, Event, Grant, Item, Owner, OwnerKind, Pending, Token, Value
+from sessions.model import Approval, Conversation, Event, Grant, Item, Json, Owner, OwnerKind, Pending, Token, Value
 
 
 def pairs(flat: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
@@ -32,7 +32,17 @@ def conversation(conversation_id: str, own: Mapping[str, str], waiting: int = 0)
         born=int(own.get("born", "0")),
         meta=json.loads(own["meta"]) if own.get("meta") else {},
         seen={key[5:]: int(value) for key, value in own.items() if key.startswith("seen:")},
+        offer=own.get("offer", ""),
+        tenure=int(own.get("tenure") or 0),
+        woken=tuple(f"{own.get('woken', '')}{own.get('wake', '')}".split()),
+        registered=registered(own),
     )
+
+
+def registered(own: Mapping[str, str]) -> frozenset[str]:
+    """Names of the keys that a conversation has beside the common ones, as lua/lib.lua's `incomplete` knows them."""
+    histories = (f"h:{name[5:]}" for name in own if name.startswith("seen:"))
+    return frozenset((*histories, *(name[4:] for name in own if name.startswith("key:"))))
 
 
 def pending(rows: Iterable[str]) -> tuple[Pending, ...]:
@@ -85,7 +95,8 @@ def events(entries: Iterable[Sequence[Any]]) -> tuple[Event, ...]:
 
 
 def grant(conversation_id: str, fence: str, reply: Sequence[Any], history: Sequence[str] | None = None) -> Grant:
-    """A worker's grant: [own, inbox, values, history or '', newest log entries first]."""
+    """A worker's grant: [own, inbox, values, history or '', newest log entries first, tool journal]."""
+    done, unfinished = journal(reply[5])
     waiting = pending(reply[1])
     record = conversation(conversation_id, pairs(reply[0]), waiting=len(waiting))
     return Grant(
@@ -95,4 +106,35 @@ def grant(conversation_id: str, fence: str, reply: Sequence[Any], history: Seque
         values=values(reply[2]),
         history=items(reply[3] if history is None else history),
         log=lambda: tuple(reversed(events(reply[4]))),
+        journal=done,
+        unfinished=unfinished,
+    )
+
+
+def journal(flat: Sequence[str] | Mapping[str, str]) -> tuple[dict[str, Json], tuple[str, ...]]:
+    """Finished tool calls with their results, and the keys of unfinished ones. Entries: `D<json>` and `B<epoch>`."""
+    entries = pairs(flat)
+    done = {key: json.loads(entry[1:]) for key, entry in entries.items() if entry.startswith("D")}
+    return done, tuple(key for key in entries if key not in done)
+
+
+def approval(flat: Sequence[str] | Mapping[str, str], tenure: str, *, duplicate: bool = False) -> Approval:
+    """An approval's hash, seen from a conversation whose owner's tenure is `tenure`."""
+    fields = pairs(flat)
+    return Approval(
+        approval_id=fields["id"],
+        state=fields["state"],
+        agent_id=fields["agent"],
+        epoch=int(fields["epoch"] or 0),
+        call=json.loads(fields["call"]),
+        arguments_hash=fields["hash"],
+        deadline=int(fields["deadline"]),
+        default=fields["default"],
+        verdict=fields["verdict"],
+        by=fields["by"],
+        note=fields["note"],
+        at=int(fields["at"]),
+        use=fields["use"],
+        void=fields["epoch"] != tenure,
+        duplicate=duplicate,
     )

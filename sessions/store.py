@@ -5,31 +5,32 @@ The invariants I1 to I13 that these calls keep are listed in the design (store.m
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
-import secrets
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from redis.exceptions import RedisError
-
 from sessions import replies
-from sessions.cancellation import obedient, shielded
-from sessions.connect import Backend
-from sessions.errors import (
-    MessageIdReused,
-    NotClaimable,
-    OwnerBusy,
-    StoreUnavailable,
-    UnknownConversation,
+from sessions.approvals import Approvals
+from sessions.attend import Attend
+from sessions.base import (
+    LEASE_MS,
+    PRESENCE_MS,
+    REQUEST_TTL_S,
+    Arguments,
+    event_rows,
+    item_rows,
+    new_fence,
+    value_rows,
 )
-from sessions.keys import SHARDS, Keys, checked_id, due_key, index_key
+from sessions.cancellation import shielded
+from sessions.errors import MessageIdReused, NotClaimable, OwnerBusy
+from sessions.journal import Journal
+from sessions.keys import Keys, checked_id
+from sessions.lifecycle import Lifecycle
 from sessions.model import (
     Committed,
-    Conversation,
     Ephemeral,
-    Event,
     Grant,
     Item,
     NewEvent,
@@ -39,35 +40,22 @@ from sessions.model import (
     Taken,
     Token,
     Transferred,
-    Value,
     ValueWrite,
 )
-from sessions.scripts import Scripts, check, compact, groups
+from sessions.offers import Offers
+from sessions.positions import Positions
+from sessions.reads import Reads
+from sessions.scripts import check, compact, groups
 
-Arguments = Sequence[str | int]
-
-REQUEST_TTL_S = 86_400  # a client repeats a request within a day, or not at all
-LEASE_MS = 20_000  # a worker that is alive renews every third of it
-PRESENCE_MS = 90_000  # a person whose desk is open renews within it
 MAX_PENDING = 50  # messages answered by one turn
 HISTORY_TAIL = 40  # newest items of an isolated history that a turn sees; the SDK costs CPU for each, every run
 LOG_TAIL = 60  # newest events that a turn sees, for seeds
 
-
-def new_fence() -> str:
-    """A fresh 128-bit nonce: the half of a token that a failover cannot give out twice."""
-    return secrets.token_hex(16)
+__all__ = ["HISTORY_TAIL", "LEASE_MS", "PRESENCE_MS", "Store", "new_fence"]
 
 
-class Store:
-    """The conversations of one Redis. `worker` names this process in leases; `lease_ms` is how long a turn is held."""
-
-    def __init__(self, backend: Backend, *, worker: str = "", lease_ms: int = LEASE_MS) -> None:
-        self.backend = backend
-        self.worker = worker or f"w_{secrets.token_hex(6)}"
-        self.lease_ms = lease_ms
-        self._redis = backend.cmd
-        self._scripts = Scripts(backend.cmd)
+class Store(Attend, Offers, Approvals, Journal, Lifecycle, Positions, Reads):
+    """The conversations of one Redis: customers, workers and people here, the rest in the parts that it is made of."""
 
     # -- customers -----------------------------------------------------------------------------------------------
 
@@ -147,18 +135,24 @@ class Store:
         return replies.grant(keys.conversation_id, fence, reply, history)
 
     async def renew(self, conversation_id: str, token: Token, *, lease_ms: int | None = None) -> int:
-        """Keep the conversation longer; the lease's new end in ms. StaleOwner: stop, somebody else has it."""
+        """Keep the conversation longer; the lease's new end in ms. StaleOwner: stop, somebody else has it.
+
+        A person's token renews their presence, for as long as the takeover said.
+        """
         keys = Keys.of(conversation_id)
-        args: Arguments = [conversation_id, keys.channel, token.epoch, token.fence, lease_ms or self.lease_ms]
-        reply = await self._scripts.call("renew", keys.common, args)
-        check(conversation_id, reply)
-        return int(reply[1])
+        args: Arguments = [token.epoch, token.fence, "" if lease_ms is None else lease_ms, self.lease_ms]
+        return int((await self._call("renew", keys, args))[1])
 
     async def release(self, conversation_id: str, token: Token) -> None:
         """Give a turn back without an answer; the waiting messages stay and another worker may claim them at once."""
+        await self._call("release", Keys.of(conversation_id), [token.epoch, token.fence])
+
+    async def append(self, conversation_id: str, token: Token, request_id: str, event: NewEvent) -> str:
+        """One event of a running turn now, before its commit; its id. The same `request_id` gets the same id."""
         keys = Keys.of(conversation_id)
-        args: Arguments = [conversation_id, keys.channel, token.epoch, token.fence]
-        check(conversation_id, await self._scripts.call("release", keys.common, args))
+        args: Arguments = [token.epoch, token.fence, REQUEST_TTL_S, event.type, event.by, compact(event.data)]
+        reply = await shielded(self._call("append", keys, args, more=[keys.idempotency(request_id)]))
+        return str(reply[1])
 
     async def commit(
         self,
@@ -187,8 +181,8 @@ class Store:
                 [*keys.common, keys.idempotency(request_id), keys.history(agent_id or "-")],
                 [
                     *(conversation_id, keys.channel, token.epoch, token.fence, answered, lease_ms or self.lease_ms),
-                    *(REQUEST_TTL_S, "" if meta is None else compact(meta), agent_id, drop, MAX_PENDING),
-                    *groups(_event_rows(events), _item_rows(items), _value_rows(values)),
+                    *(REQUEST_TTL_S, "" if meta is None else compact(meta), agent_id, drop, MAX_PENDING, self.log_keep),
+                    *groups(event_rows(events), item_rows(items), value_rows(values)),
                 ],
             )
         )
@@ -225,6 +219,7 @@ class Store:
         """
         keys = Keys.of(conversation_id)
         fence = new_fence() if go_on else ""
+        lease_ms = PRESENCE_MS if to.kind is OwnerKind.HUMAN else self.lease_ms  # a person has time to turn up
         reply = await shielded(
             self._scripts.call(
                 "transfer",
@@ -237,14 +232,14 @@ class Store:
                 [
                     *(conversation_id, keys.channel, token.epoch, token.fence, answered, REQUEST_TTL_S),
                     *("" if meta is None else compact(meta), agent_id, drop, to.kind.value, to.id, fence, self.worker),
-                    *(self.lease_ms, "" if expected_seq is None else expected_seq, decided_by, compact(change)),
+                    *(lease_ms, "" if expected_seq is None else expected_seq, decided_by, compact(change)),
                     *(MAX_PENDING, HISTORY_TAIL),
                     *groups(
-                        _event_rows(before),
-                        _item_rows(items),
-                        _item_rows(seed),
-                        _value_rows(values),
-                        _event_rows(after),
+                        event_rows(before),
+                        item_rows(items),
+                        item_rows(seed),
+                        value_rows(values),
+                        event_rows(after),
                     ),
                 ],
             )
@@ -301,104 +296,3 @@ class Store:
         if check(conversation_id, reply) == "BUSY":
             raise OwnerBusy(conversation_id, owner=reply[1], epoch=int(reply[2]))
         return Taken(Token(int(reply[1]), fence), Owner.parse(reply[2]), int(reply[3]))
-
-    # -- reads ---------------------------------------------------------------------------------------------------
-
-    async def get(self, conversation_id: str) -> Conversation:
-        """The owner record now; UnknownConversation when there is none."""
-        keys = Keys.of(conversation_id)
-        async with self._redis.pipeline(transaction=False) as pipe:
-            pipe.hgetall(keys.own)
-            pipe.llen(keys.inbox)
-            own, waiting = await self._read(pipe.execute())
-        if not own:
-            raise UnknownConversation(conversation_id)
-        return replies.conversation(conversation_id, own, int(waiting))
-
-    async def read(self, conversation_id: str, after_seq: int = 0, limit: int = 1000) -> list[Event]:
-        """Events with a seq above `after_seq`, oldest first, at most `limit`."""
-        keys = Keys.of(conversation_id)
-        newest_first = await self._read(self._redis.xrevrange(keys.log, "+", "-", count=limit))
-        found = [event for event in reversed(replies.events(newest_first)) if event.seq > after_seq]
-        if not found or found[0].seq == after_seq + 1:
-            return found
-        # more than `limit` behind: read from the front
-        entries = await self._read(self._redis.xrange(keys.log, "-", "+"))
-        return [event for event in replies.events(entries) if event.seq > after_seq][:limit]
-
-    async def draft(self, conversation_id: str) -> tuple[str, str]:
-        """The message id and text of what the owner is writing just now; two empty strings when nothing is."""
-        keys = Keys.of(conversation_id)
-        async with self._redis.pipeline(transaction=False) as pipe:
-            pipe.hget(keys.own, "draft")
-            pipe.get(keys.draft)
-            message_id, text = await self._read(pipe.execute())
-        return (message_id or "", text or "") if message_id else ("", "")
-
-    async def values(self, conversation_id: str) -> dict[str, Value]:
-        """The shared values now."""
-        return replies.values(await self._read(self._redis.hgetall(Keys.of(conversation_id).values)))
-
-    async def history(self, conversation_id: str, agent_id: str) -> tuple[Item, ...]:
-        """One agent's whole isolated history, oldest first."""
-        return replies.items(await self._read(self._redis.lrange(Keys.of(conversation_id).history(agent_id), 0, -1)))
-
-    async def recent(self, limit: int = 50) -> list[Conversation]:
-        """The conversations that changed last, newest first."""
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for shard in range(SHARDS):
-                pipe.zrevrange(index_key(shard), 0, limit - 1, withscores=True)
-            rows = await self._read(pipe.execute())
-        newest = sorted((row for shard in rows for row in shard), key=lambda row: -row[1])[:limit]
-        found = await asyncio.gather(*(self.get(conversation_id) for conversation_id, _ in newest))
-        return list(found)
-
-    async def due(self, limit_per_shard: int = 20) -> list[str]:
-        """Conversations at which a worker must look now: messages wait and no live lease covers them."""
-        now = await self.now()
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for shard in range(SHARDS):
-                pipe.zrangebyscore(due_key(shard), "-inf", now, start=0, num=limit_per_shard)
-            rows = await self._read(pipe.execute())
-        return [conversation_id for shard in rows for conversation_id in shard]
-
-    async def now(self) -> int:
-        """Redis' clock in milliseconds."""
-        seconds, micros = await self._read(self._redis.time())
-        return int(seconds) * 1000 + int(micros) // 1000
-
-    async def publish(self, conversation_id: str, what: Ephemeral) -> None:
-        """Show something that anybody may show (a customer's typing), without a token."""
-        keys = Keys.of(conversation_id)
-        await self._read(self._redis.publish(keys.channel, compact(["X", what.type, what.data])))
-
-    async def ping(self) -> None:
-        """StoreUnavailable unless Redis answers."""
-        await self._read(self._redis.ping())
-
-    async def secret(self, name: str) -> str:
-        """A random secret that all processes share, made on first use (development; production sets its own)."""
-        key = f"fd:secret:{checked_id('name', name)}"
-        await self._read(self._redis.set(key, secrets.token_urlsafe(32), nx=True))
-        return str(await self._read(self._redis.get(key)))
-
-    async def _read(self, work: Awaitable[Any]) -> Any:
-        try:
-            return await obedient(work)
-        except RedisError as error:
-            raise StoreUnavailable(f"Redis does not answer: {error}") from error
-
-
-def _event_rows(events: Iterable[NewEvent]) -> list[tuple[str, str, str]]:
-    return [(event.type, event.by, compact(event.data)) for event in events]
-
-
-def _item_rows(items: Iterable[Item]) -> list[tuple[str]]:
-    return [(compact(item),) for item in items]
-
-
-def _value_rows(values: Iterable[ValueWrite]) -> list[tuple[str, str, str]]:
-    return [
-        (write.key, compact(write.value), "" if write.expected_rev is None else str(write.expected_rev))
-        for write in values
-    ]

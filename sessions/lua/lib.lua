@@ -1,8 +1,9 @@
 -- Shared by every script; prepended to each of them by sessions/scripts.py.
--- KEYS 1-7 and ARGV 1-2 are the same everywhere.
-local OWN, IN, VARS, LOG, DUE, IDX, DRAFT = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+-- KEYS 1-9 and ARGV 1-2 are the same everywhere.
+local OWN, IN, VARS, LOG, DUE, IDX, DRAFT, XFER, TJ = unpack(KEYS, 1, 9)
 local CID, CHANNEL = ARGV[1], ARGV[2]
 local READY, REVOKED = 'fd:ready', 'fd:revoked' -- sessions/keys.py has the same names
+local MAX_LEASE = 600000 -- ms; a lease that ends later than this from now comes from a clock that was set back
 
 local function now_ms()
   local t = redis.call('TIME')
@@ -11,22 +12,48 @@ end
 
 local function int(n) return string.format('%d', n) end
 
--- The owner record as a table of strings; nil when there is no conversation.
+-- The owner record as a table; nil when there is no conversation. `save` writes it back.
 local function load_own()
-  local o = redis.call('HMGET', OWN, 'st', 'kind', 'owner', 'epoch', 'fence', 'wid', 'lease', 'att', 'seq', 'draft')
+  local o = redis.call('HMGET', OWN, 'st', 'kind', 'owner', 'epoch', 'fence', 'wid', 'lease', 'att', 'seq', 'draft',
+                       'offer', 'offer_by', 'asks', 'wake', 'woken', 'tenure', 'presence')
   if not o[1] then return nil end
   return {st = o[1], kind = o[2], owner = o[3], epoch = o[4], fence = o[5], wid = o[6], lease = tonumber(o[7]),
-          att = tonumber(o[8]), seq = tonumber(o[9]), draft = o[10] or ''}
+          att = tonumber(o[8]), seq = tonumber(o[9]), draft = o[10] or '', offer = o[11] or '',
+          offer_by = tonumber(o[12] or 0), asks = o[13] or '', wake = o[14] or '', woken = o[15] or '',
+          tenure = o[16] or '', presence = tonumber(o[17] or 90000)}
 end
+
+-- The record of a conversation that begins now.
+local function new_own(kind, owner, now)
+  local epoch = int(now)
+  return {st = 'open', kind = kind, owner = owner, epoch = epoch, fence = '', wid = '', lease = 0, att = 0, seq = 0,
+          draft = '', offer = '', offer_by = 0, asks = '', wake = '', woken = '', tenure = epoch, presence = 90000}
+end
+
+local function save(o)
+  redis.call('HSET', OWN, 'st', o.st, 'kind', o.kind, 'owner', o.owner, 'epoch', o.epoch, 'fence', o.fence,
+             'wid', o.wid, 'lease', int(o.lease), 'att', int(o.att), 'seq', int(o.seq), 'draft', o.draft,
+             'offer', o.offer, 'offer_by', int(o.offer_by), 'asks', o.asks, 'wake', o.wake, 'woken', o.woken,
+             'tenure', o.tenure, 'presence', int(o.presence))
+end
+
+local function me(o) return o.kind .. ':' .. o.owner end
 
 local function holds(o, epoch, fence) return o ~= nil and fence ~= '' and o.epoch == epoch and o.fence == fence end
 
 local function fenced(o)
   if not o then return {'NOCONV'} end
-  return {'FENCED', o.kind .. ':' .. o.owner, o.epoch}
+  return {'FENCED', me(o), o.epoch}
 end
 
--- Appends one event to the log and tells the readers. The caller has set o.epoch; o.seq is moved on here, in the table only.
+-- Is the lease (of a worker, or a person's presence) still running? Only Redis' clock is asked.
+local function live(o, now) return o.lease > now and o.lease <= now + MAX_LEASE end
+
+local function lease_end(now, ms) return now + math.min(tonumber(ms), MAX_LEASE) end
+
+local function next_epoch(o, now) return int(math.max(tonumber(o.epoch) + 1, now)) end
+
+-- Appends one event to the log and tells the readers. The caller has set o.epoch, and saves o.seq afterwards.
 local function append(o, at, type, by, data, from, to)
   local seq = o.seq + 1
   local id = o.epoch .. '-' .. int(seq)
@@ -36,40 +63,132 @@ local function append(o, at, type, by, data, from, to)
   return id
 end
 
--- A streamed draft that will never become a message is taken back in front of everybody.
+-- Appends rows of (type, by, data); an empty `by` means `owner`. Adds their ids to `ids`.
+local function append_all(o, at, rows, owner, ids)
+  for _, e in ipairs(rows) do ids[#ids + 1] = append(o, at, e[1], e[2] == '' and owner or e[2], e[3]) end
+end
+
+-- A streamed draft that will never become a message is taken back in front of everybody. The caller saves.
 local function retract_draft(o, at)
   if o.draft == '' then return end
   append(o, at, 'msg.retracted', 'system', '{"id":"' .. o.draft .. '"}')
   redis.call('DEL', DRAFT)
-  redis.call('HSET', OWN, 'draft', '', 'seq', int(o.seq))
   o.draft = ''
 end
 
--- When must a worker look at this conversation? Now if work waits, when the lease ends if somebody works, else never.
-local function schedule(o, now)
-  if o.kind == 'ai' and o.st == 'open' and redis.call('LLEN', IN) > 0 then
-    redis.call('ZADD', DUE, int(math.max(o.lease, now)), CID)
+-- The draft is the message that is being written now, or its writer says so in an event: nothing to take back.
+local function settle_draft(o)
+  if o.draft ~= '' then redis.call('DEL', DRAFT) end
+  o.draft = ''
+end
+
+-- Small sets inside one field: entries `id` or `id=ms`, each followed by a space. Ids hold neither (keys.ID_PATTERN).
+local function without(entries, id)
+  local kept = ''
+  for entry in entries:gmatch('%S+') do
+    if entry ~= id and entry:sub(1, #id + 1) ~= id .. '=' then kept = kept .. entry .. ' ' end
+  end
+  return kept
+end
+
+-- The approval that runs out first: its time and its id; nil when none waits.
+local function next_ask(o)
+  local at, id
+  for name, ms in o.asks:gmatch('(%S+)=(%d+)') do
+    if not at or tonumber(ms) < at then at, id = tonumber(ms), name end
+  end
+  return at, id
+end
+
+-- Customer messages wait, or an approval was decided: something that only a turn can go on with.
+local function has_work(o) return redis.call('LLEN', IN) > 0 or o.wake ~= '' or o.woken ~= '' end
+
+-- When must somebody look at this conversation (store.attend)? The one place that decides it.
+-- With `left` a person whose presence is over is nobody's business until something happens.
+local function reschedule(o, now, left)
+  local at
+  local function no_later(ms) if not at or ms < at then at = ms end end
+  if o.st == 'open' then
+    if (o.kind == 'human' and not left) or (o.kind == 'ai' and has_work(o)) then no_later(live(o, now) and o.lease or now) end
+    if o.offer ~= '' then no_later(o.offer_by) end
+    local ask = next_ask(o)
+    if ask then no_later(ask) end
+  end
+  if at then
+    redis.call('ZADD', DUE, int(math.min(at, now + MAX_LEASE)), CID) -- a look too many costs less than one too late
   else
     redis.call('ZREM', DUE, CID)
   end
+end
+
+-- The same, after a change that people want to see on top of their list.
+local function schedule(o, now)
+  reschedule(o, now)
   redis.call('ZADD', IDX, int(now), CID)
 end
 
--- Gives the turn to a worker: the epoch rises, so whoever worked before is fenced from here on.
+-- Gives the turn to a worker: the epoch rises, so whoever worked before is fenced from here on. The caller saves.
 local function take_lease(o, now, wid, fence, lease_ms)
   if o.fence ~= '' then redis.call('PUBLISH', REVOKED, CID) end
-  o.epoch = int(math.max(tonumber(o.epoch) + 1, now))
-  o.fence, o.wid, o.att, o.lease = fence, wid, o.att + 1, now + tonumber(lease_ms)
-  redis.call('HSET', OWN, 'epoch', o.epoch, 'fence', fence, 'wid', wid, 'att', int(o.att), 'lease', int(o.lease))
+  o.epoch = next_epoch(o, now)
+  o.fence, o.wid, o.att, o.lease = fence, wid, o.att + 1, lease_end(now, lease_ms)
+  o.wake, o.woken = '', o.woken .. o.wake
   retract_draft(o, now)
 end
+
+-- The owner changes, and only here: the epoch rises, a pending offer and open approvals are void. The caller saves.
+local function change_owner(o, now, kind, id, by, data)
+  local from = me(o)
+  o.epoch = next_epoch(o, now)
+  retract_draft(o, now)
+  if o.offer ~= '' then redis.call('DEL', XFER) end
+  o.offer, o.offer_by, o.asks, o.wake, o.woken = '', 0, '', '', ''
+  local event = append(o, now, 'owner.changed', by == '' and from or by, data, from, kind .. ':' .. id)
+  o.kind, o.owner, o.tenure = kind, id, o.epoch
+  o.fence, o.wid, o.lease, o.att = '', '', 0, 0
+  return event, from
+end
+
+-- A person becomes the owner and is present for a while.
+local function change_to_person(o, now, person, fence, presence_ms, data)
+  local _, from = change_owner(o, now, 'human', person, 'human:' .. person, data)
+  o.fence, o.presence, o.lease = fence, math.min(tonumber(presence_ms), MAX_LEASE), lease_end(now, presence_ms)
+  save(o)
+  redis.call('HSET', OWN, 'before', from) -- what the same call again is answered with
+  schedule(o, now)
+  redis.call('PUBLISH', REVOKED, CID)
+  return {'OK', o.epoch, from, int(o.seq)}
+end
+
+-- A pending offer ends without a change of owner. `idem` keeps how, for those who answer it too late. The caller saves.
+local function end_offer(o, now, idem, state, by, data, ttl_s)
+  append(o, now, 'offer.' .. state, by, data)
+  redis.call('DEL', XFER)
+  redis.call('SET', idem, cjson.encode({state, by}), 'EX', ttl_s)
+  o.offer, o.offer_by = '', 0
+end
+
+-- Why an offer that was made earlier cannot be answered any more; nil when it still can.
+local function offer_gone(o, outcome, id)
+  if not outcome then return {'GONE', 'unknown', ''} end
+  if outcome[1] ~= 'pending' then return {'GONE', outcome[1], outcome[2]} end
+  if o.offer ~= id then return {'GONE', 'void', me(o)} end
+end
+
+local function decoded(key)
+  local text = redis.call('GET', key)
+  return text and cjson.decode(text)
+end
+
+-- Does an approval belong to the owner of this moment, since it became the owner?
+local function bound(o, agent, tenure) return o.kind == 'ai' and o.owner == agent and o.tenure == tenure end
 
 -- All that a worker needs to run the turn, in one reply. The history is given only if the caller guessed the owner right.
 local function grant(o, hist, hint, max_in, hist_tail, log_tail)
   local history = false
   if hint == o.owner then history = redis.call('LRANGE', hist, -tonumber(hist_tail), -1) end
   return {redis.call('HGETALL', OWN), redis.call('LRANGE', IN, 0, tonumber(max_in) - 1), redis.call('HGETALL', VARS),
-          history or '', redis.call('XREVRANGE', LOG, '+', '-', 'COUNT', log_tail)}
+          history or '', redis.call('XREVRANGE', LOG, '+', '-', 'COUNT', log_tail), redis.call('HGETALL', TJ)}
 end
 
 -- Reads counted groups out of ARGV: a count, then count * width values. Returns them and where the next group starts.
@@ -105,4 +224,32 @@ end
 local function write_history(hist, drop, items)
   if drop < 0 then redis.call('DEL', hist) else for _ = 1, drop do redis.call('RPOP', hist) end end
   for _, item in ipairs(items) do redis.call('RPUSH', hist, item[1]) end
+end
+
+-- What the holder's answer settles: messages leave the inbox, and calls that are history now leave the journal.
+-- A person who answers nothing leaves it alone: an agent may still go on with the message that the calls were made for.
+local function settle_work(o, answered)
+  if answered > 0 then redis.call('LTRIM', IN, answered, -1) end
+  if o.kind == 'ai' or answered > 0 then redis.call('DEL', TJ) end
+end
+
+-- Keeps the newest `keep` events, and all that a registered sink has not read yet. seq is gapless, so a length says it.
+local function trim_log(o, keep)
+  if o.seq <= keep then return end
+  local fields = redis.call('HGETALL', OWN)
+  for i = 1, #fields, 2 do
+    if fields[i]:sub(1, 8) == 'key:cur:' then keep = math.max(keep, o.seq - tonumber(fields[i + 1])) end
+  end
+  redis.call('XTRIM', LOG, 'MAXLEN', '=', int(keep))
+end
+
+-- Is a key of this conversation missing in `names` (its names without the common part)? close and forget must have all.
+local function incomplete(names)
+  local given = {}
+  for _, row in ipairs(names) do given[row[1]] = true end
+  for _, f in ipairs(redis.call('HKEYS', OWN)) do
+    if f:sub(1, 5) == 'seen:' and not given['h:' .. f:sub(6)] then return true end
+    if f:sub(1, 4) == 'key:' and not given[f:sub(5)] then return true end
+  end
+  return false
 end

@@ -5,7 +5,7 @@ if not holds(o, ARGV[3], ARGV[4]) then return fenced(o) end
 if ARGV[5] ~= '' then
   if o.draft ~= ARGV[5] then
     retract_draft(o, now_ms())
-    redis.call('HSET', OWN, 'draft', ARGV[5])
+    redis.call('HSET', OWN, 'draft', ARGV[5], 'seq', int(o.seq))
   end
   redis.call('APPEND', DRAFT, ARGV[6])
 end

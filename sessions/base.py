@@ -1,0 +1,82 @@
+"""What every part of the store has: the backend, the scripts, and reads whose failures have one name."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from sessions.cancellation import obedient
+from sessions.connect import Backend
+from sessions.errors import StoreUnavailable
+from sessions.keys import Keys
+from sessions.model import Item, NewEvent, ValueWrite
+from sessions.scripts import Scripts, check, compact
+
+Arguments = Sequence[str | int]
+
+REQUEST_TTL_S = 86_400  # a client repeats a request within a day, or not at all
+LEASE_MS = 20_000  # a worker that is alive renews every third of it
+PRESENCE_MS = 90_000  # a person whose desk is open renews within it
+LOG_KEEP = 10_000  # newest events of a conversation that stay in its log, and all that a sink has not read
+
+
+def new_fence() -> str:
+    """A fresh 128-bit nonce: the half of a token that a failover cannot give out twice."""
+    return secrets.token_hex(16)
+
+
+class StoreBase:
+    """One Redis. `worker` names this process in leases; `lease_ms` is how long a turn is held.
+
+    `scripts` replaces the shipped ones (tests only).
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        worker: str = "",
+        lease_ms: int = LEASE_MS,
+        log_keep: int = LOG_KEEP,
+        scripts: Scripts | None = None,
+    ) -> None:
+        self.backend = backend
+        self.worker = worker or f"w_{secrets.token_hex(6)}"
+        self.lease_ms = lease_ms
+        self.log_keep = log_keep
+        self._redis = backend.cmd
+        self._scripts = scripts or Scripts(backend.cmd)
+
+    async def _call(self, name: str, keys: Keys, args: Arguments = (), *, more: Sequence[str] = ()) -> list[Any]:
+        """The reply of a script whose refusals that every script can give have become errors."""
+        first: Arguments = [keys.conversation_id, keys.channel]
+        reply = await self._scripts.call(name, [*keys.common, *more], [*first, *args])
+        check(keys.conversation_id, reply)
+        return reply
+
+    async def _read(self, work: Awaitable[Any]) -> Any:
+        try:
+            return await obedient(work)
+        except RedisError as error:
+            raise StoreUnavailable(f"Redis does not answer: {error}") from error
+
+
+def event_rows(events: Iterable[NewEvent]) -> list[tuple[str, str, str]]:
+    """Events as the scripts' `group` takes them."""
+    return [(event.type, event.by, compact(event.data)) for event in events]
+
+
+def item_rows(items: Iterable[Item]) -> list[tuple[str]]:
+    """History items as the scripts' `group` takes them."""
+    return [(compact(item),) for item in items]
+
+
+def value_rows(values: Iterable[ValueWrite]) -> list[tuple[str, str, str]]:
+    """Values as the scripts' `group` takes them."""
+    return [
+        (write.key, compact(write.value), "" if write.expected_rev is None else str(write.expected_rev))
+        for write in values
+    ]
