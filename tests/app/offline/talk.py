@@ -31,6 +31,12 @@ class SharedValues(dict[str, Any]):
     def set(self, key: str, value: Any) -> None:
         self[key] = value
 
+    def is_set(self, key: str) -> bool:
+        return key in self
+
+    def known(self) -> list[tuple[str, Any]]:
+        return list(self.items())
+
 
 @dataclass
 class Turn:
@@ -85,7 +91,7 @@ class Talk:
     async def _run(self, turn: Turn, new: list[Any]) -> TransferRequest | None:
         history = self.histories.setdefault(self.owner, [])
         history += new
-        context = TurnContext("c_1", self.owner, 1, self.language, self.values, self.data_dir)
+        context = TurnContext("c_1", self.owner, 1, self.language, self.values, self.data_dir, decide=Accepted)
         agent = self._agent()
         config = RunConfig(model_provider=self.provider, tracing_disabled=True)
         items = cast("list[TResponseInputItem]", list(history))
@@ -112,7 +118,7 @@ class Talk:
         targets = (*spec.transfer_to, *((spec.returns_to,) if spec.returns_to else ()))
         if targets:
             lines = transfer_description(self.roster, targets, self.language)
-            tools.append(transfer_tool(targets, lines, lambda to: Accepted(to)))
+            tools.append(transfer_tool(targets, lines))
         return Agent(
             name=spec.id,
             instructions=spec.instructions,
