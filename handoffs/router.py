@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 from handoffs.errors import MessageRejected, UnknownTarget
 from handoffs.history import lines_of, note, visible
+from handoffs.policy import exit_target
+from handoffs.roster import HUMAN
 from handoffs.state import RouterState, detect_language
 from handoffs.team import Team
 from handoffs.texts import sentence
@@ -29,7 +31,19 @@ from sessions.errors import (
     UnknownConversation,
 )
 from sessions.live import Live
-from sessions.model import Committed, Grant, NewEvent, Owner, Receipt, Taken, Token, Transferred
+from sessions.model import (
+    Committed,
+    Conversation,
+    Grant,
+    NewEvent,
+    Owner,
+    Receipt,
+    Rescue,
+    Taken,
+    Token,
+    Transferred,
+    What,
+)
 from sessions.store import Store
 
 log = logging.getLogger("frontdesk.router")
@@ -37,6 +51,7 @@ log = logging.getLogger("frontdesk.router")
 MAX_TEXT = 8000  # characters of one message, a customer's or a person's
 SWEEP_S = 3.0  # a turn whose process died is found within its lease and this
 HINTS = 10_000  # conversations whose last owner this process remembers, to load the right history at once
+DEADLY = 5  # attempts of a turn that kills its process before the turn itself can give up (after turn.MAX_ATTEMPTS)
 RETRIES = 5  # of a hand back whose log moved on between reading and writing
 
 
@@ -299,12 +314,40 @@ class Router:
             return
         self._spawn(grant)
 
+    async def _attend(self, conversation_id: str) -> None:
+        """Settle what ran out (presence, offers, approvals), and take up a turn that nobody works on."""
+        found = await self.store.attend(conversation_id, rescue=self._rescue, max_attempts=DEADLY)
+        if found.what is What.READY:
+            await self._claim(conversation_id)
+
+    def _rescue(self, conversation: Conversation, why: str) -> Rescue | None:
+        """Where a conversation goes whose owner will not answer: the human queue of its agent's route."""
+        if why != "poison":  # a person's desk does not renew presence yet: who reads for long must not lose it
+            return None
+        roster = self.team.roster
+        spec = self.team.spec(conversation.owner.id)
+        to = exit_target(roster, spec) if spec else next((HUMAN + queue for queue in roster.desk.queues), "")
+        if not to.startswith(HUMAN):
+            return None
+        language = RouterState.of(conversation.meta).language
+        name = roster.display_name(to, language)
+        change = {
+            "from": conversation.owner.id,
+            "to": to,
+            "reason": f"{conversation.attempts} attempts to answer did not end",
+            "decided_by": "system",
+            "text": sentence("failed_to_queue", language, name=name),
+            "from_name": roster.display_name(conversation.owner.ref, language),
+            "to_name": name,
+        }
+        return Rescue(to.removeprefix(HUMAN), change)
+
     async def _sweep_for_ever(self) -> None:
         while True:
             try:
                 for conversation_id in await self.store.due():
                     if conversation_id not in self._turns:
-                        await self._claim(conversation_id)
+                        await self._attend(conversation_id)
             except StoreError as error:
                 log.warning("the sweep could not read the store: %s", error)
             await asyncio.sleep(self._sweep_s * random.uniform(0.75, 1.25))  # noqa: S311  # jitter, not a secret

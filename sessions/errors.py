@@ -213,7 +213,7 @@ class ApprovalUsed(StoreError):
 
 
 class CallUnfinished(StoreError):
-    """A tool call was begun in `epoch` and never finished: it may have happened. A tool that may run twice runs again."""
+    """A tool call was begun in `epoch` and never finished: it may have happened. A tool that may run twice runs on."""
 
     def __init__(self, conversation_id: str, call_key: str, *, epoch: int) -> None:
         super().__init__(
