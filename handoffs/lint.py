@@ -76,6 +76,19 @@ def _agent_errors(roster: Roster, agent: AgentSpec, tools: Toolbox) -> Iterator[
     yield from _unknown_targets(roster, agent)
     yield from _unknown_values(roster, agent)
     yield from _tool_errors(agent, tools)
+    yield from _not_yet(roster, agent)
+
+
+def _not_yet(roster: Roster, agent: AgentSpec) -> Iterator[Problem]:
+    """Parts of the format that this version reads and does not carry out: nobody may believe that they work."""
+    if agent.ask and all(roster.knows(target) for target in agent.ask):
+        yield _problem(agent, "ask", "agents as tools do not work in this version; use transfer_to")
+    if agent.history.mode in ("summary", "full"):
+        yield _problem(
+            agent,
+            "history.mode",
+            f"`{agent.history.mode}` does not work in this version; allowed: none, last, messages",
+        )
 
 
 def _unknown_targets(roster: Roster, agent: AgentSpec) -> Iterator[Problem]:

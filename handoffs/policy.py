@@ -115,6 +115,22 @@ def loop_guard(roster: Roster, agent: AgentSpec, to: str, state: RouterState) ->
     return None
 
 
+def next_in_plan(roster: Roster, agent: AgentSpec, state: RouterState, has_value: HasValue) -> tuple[str, ...]:
+    """Who speaks after `agent` has answered, in order: the rest of the plan, then `agent`'s own `then:`. Often nobody.
+
+    Targets that are gone or whose entry conditions are not met are passed over; the loop guard ends a plan.
+    """
+    wished = tuple(dict.fromkeys((*state.plan, *agent.then)))
+    plan = tuple(
+        target
+        for target in wished
+        if target != agent.id
+        and roster.knows(target)
+        and (target.startswith(HUMAN) or not unmet(roster[target], has_value))
+    )
+    return () if plan and loop_guard(roster, agent, plan[0], state) else plan
+
+
 def exit_target(roster: Roster, agent: AgentSpec) -> str:
     """Where a conversation goes that must not go round any longer: a human queue if there is one."""
     choice = roster.on_error(agent.id)

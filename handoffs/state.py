@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict
 
 
 class RouterState(BaseModel):
-    """Router memory. `trail` holds this turn's transfers as `from>to`; it is emptied when the turn ends.
+    """Router memory. `trail` holds this turn's transfers as `from>to`, `plan` the agents that are still to speak in it
+    (`then:` of the agent files); both are emptied when the turn ends.
 
     `transfers` counts them over the whole conversation, `language` is the customer's, `name` their chosen name if any.
     """
@@ -19,20 +20,22 @@ class RouterState(BaseModel):
     language: str = ""
     transfers: int = 0
     trail: tuple[str, ...] = ()
+    plan: tuple[str, ...] = ()
     roster: str = ""
 
     @classmethod
     def of(cls, meta: Mapping[str, Any]) -> RouterState:
         return cls.model_validate(meta)
 
-    def moved(self, origin: str, target: str) -> RouterState:
-        """After a transfer between AI agents or to a queue."""
+    def moved(self, origin: str, target: str, *, plan: tuple[str, ...] = ()) -> RouterState:
+        """After a transfer between AI agents or to a queue. A transfer that nobody planned drops the plan."""
         step = f"{origin}>{target}"
-        return self.model_copy(update={"transfers": self.transfers + 1, "trail": (*self.trail, step)})
+        update = {"transfers": self.transfers + 1, "trail": (*self.trail, step), "plan": plan}
+        return self.model_copy(update=update)
 
     def rested(self) -> RouterState:
         """After the turn's last commit: the customer is next."""
-        return self.model_copy(update={"trail": ()})
+        return self.model_copy(update={"trail": (), "plan": ()})
 
     def dump(self) -> dict[str, Any]:
         return self.model_dump(exclude_defaults=True)

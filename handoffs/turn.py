@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import secrets
 from collections.abc import AsyncIterator, Callable
@@ -21,7 +22,7 @@ from agents.items import ItemHelpers, MessageOutputItem, TResponseInputItem
 from handoffs.context import TurnContext
 from handoffs.errors import BudgetSpent, ModelFailed
 from handoffs.history import Line, customer_item, lines_of, note, visible
-from handoffs.policy import exit_target, owner_of
+from handoffs.policy import exit_target, next_in_plan, owner_of
 from handoffs.relay import Relay
 from handoffs.roster import HUMAN, AgentSpec
 from handoffs.shared_values import AgentValues
@@ -136,6 +137,9 @@ class Turn:
             return await self._degrade(spec, session, said)
         if said.request is not None:
             return await self._transfer(spec, session, said, said.request)
+        plan = next_in_plan(self._roster, spec, self._state, lambda key: bool(self._values.get(key)))
+        if plan:
+            return await self._hand_on(spec, session, said, plan)
         return await self._answer(spec, session, said)
 
     def _session(self, agent_id: str, history: list[Item]) -> IsolatedSession:
@@ -247,6 +251,25 @@ class Turn:
         session.keep(without_refused(session.new_items))
         return await self._move(spec, session, request, text=text, before=before, said=said)
 
+    async def _hand_on(
+        self, spec: AgentSpec, session: IsolatedSession, said: Said, plan: tuple[str, ...]
+    ) -> IsolatedSession:
+        """The answer, and the transfer that the agent file orders after it. No model decides.
+
+        The messages count as answered when the last of the plan has spoken, so a crash in between loses none.
+        """
+        request = TransferRequest(to=plan[0], reason=f"the route of {spec.id} goes on there", decided_by="rule")
+        await session.add_items(transfer_record(request.to))
+        text = self._roster.announcement(request.to, self._state.language)
+        if request.to.startswith(HUMAN):
+            name = self._roster.display_name(request.to, self._state.language)
+            text = sentence("to_queue", self._state.language, name=name)
+        before = [*self._records(spec, said), self._message(spec, said)]
+        answered = len(self._pending) if request.to.startswith(HUMAN) else 0
+        return await self._move(
+            spec, session, request, text=text, before=before, said=said, plan=plan[1:], answered=answered
+        )
+
     async def _degrade(self, spec: AgentSpec, session: IsolatedSession, said: Said) -> IsolatedSession:
         """The defined next owner after a failure, and a sentence for the customer. Never silence."""
         self._failures += 1
@@ -300,11 +323,13 @@ class Turn:
         text: str,
         before: list[NewEvent],
         said: Said,
+        plan: tuple[str, ...] = (),
+        answered: int = 0,
     ) -> IsolatedSession:
         owner = owner_of(request.to)
         details = self._details(session.agent_id, request)
         requested = [NewEvent("handoff.requested", details), NewEvent("handoff.accepted", details)]
-        self._state = self._state.moved(session.agent_id, request.to)
+        self._state = self._state.moved(session.agent_id, request.to, plan=plan)
         if owner.kind is not OwnerKind.AI:
             self._state = self._state.rested()
         seed = [self._seed(session.agent_id, owner.id, request, said)] if owner.kind is OwnerKind.AI else []
@@ -313,6 +338,7 @@ class Turn:
                 self._request_id(),
                 to=owner,
                 change={**details, "text": text, **self._names(session.agent_id, request.to)},
+                answered=answered,
                 before=[*before, *requested],
                 after=[NewEvent("handoff.completed", details)],
                 seed=seed,
@@ -389,6 +415,16 @@ def without_refused(items: tuple[Item, ...]) -> list[Item]:
         if item.get("type") == "function_call_output" and str(item.get("output", "")).startswith("Not transferred")
     }
     return [item for item in items if item.get("call_id") not in refused]
+
+
+def transfer_record(to: str) -> list[Item]:
+    """What a reader of the old owner's history expects of a transfer that a rule made: the call and its result."""
+    call_id = f"auto_{secrets.token_hex(8)}"
+    arguments = json.dumps({"agent_id": to})
+    return [
+        {"type": "function_call", "call_id": call_id, "name": TRANSFER, "arguments": arguments},
+        {"type": "function_call_output", "call_id": call_id, "output": json.dumps({"transferring_to": to})},
+    ]
 
 
 def _message_id() -> str:

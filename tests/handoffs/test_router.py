@@ -331,3 +331,43 @@ async def test_chinese_conversation_is_announced_in_chinese(
 
     assert events[3].data["text"] == "现在由账单为您服务。"
     assert (await store.get(conversation_id)).meta["language"] == "zh"
+
+
+async def test_route_orders_a_transfer_after_the_answer(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path
+) -> None:
+    """`then:` runs each agent of the plan in its turn, by no model's decision; the last one keeps the customer."""
+    desk = roster(agent("orders", then=("care", "survey")), agent("care"), agent("survey"))
+    survey = script([says("How was it?")])
+    models = {
+        "orders": script([says("It arrives today.")]),
+        "care": script([says("Water it weekly.")]),
+        "survey": survey,
+    }
+    router = router_for(store, live, desk, models, tmp_path)
+
+    events = await ask(router, conversation_id, "where is my plant?")
+
+    answers = [event.data["text"] for event in events if event.type == "msg.created" and event.by != "customer"]
+    assert answers == ["It arrives today.", "Water it weekly.", "How was it?"]
+    assert [e.data["decided_by"] for e in events if e.type == "owner.changed"] == ["rule", "rule"]
+    conversation = await store.get(conversation_id)
+    assert (conversation.owner, conversation.waiting) == (Owner.ai("survey"), 0)
+    assert "[care] said: Water it weekly." in str(survey.calls[0].input)
+    record = await store.history(conversation_id, "orders")
+    assert [item.get("type") for item in record][-2:] == ["function_call", "function_call_output"]
+
+
+async def test_failed_agent_is_not_followed_by_its_plan(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path
+) -> None:
+    """No deterministic transfer after an error, nor after the agent's own transfer."""
+    desk = roster(agent("orders", then=("survey",), transfer_to=("billing",)), agent("survey"), agent("billing"))
+    failing = router_for(store, live, desk, {"orders": script(RuntimeError("down"))}, tmp_path)
+    await ask(failing, conversation_id, "hello")
+    assert (await store.get(conversation_id)).owner == Owner.queue("support")
+
+    own = {"orders": script([transfer("billing")]), "billing": script([says("Billing here.")])}
+    moving = router_for(store, live, desk, own, tmp_path)
+    await ask(moving, conversation_id + "b", "hello")
+    assert (await store.get(conversation_id + "b")).owner == Owner.ai("billing")
