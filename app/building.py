@@ -25,10 +25,12 @@ ChooseModels = Callable[[Settings, Roster, Callable[[], Encoder]], ModelChoice]
 
 
 @asynccontextmanager
-async def open_desk(settings: Settings, *, choose: ChooseModels = choose_models) -> AsyncIterator[Desk]:
+async def open_desk(
+    settings: Settings, *, choose: ChooseModels = choose_models, works: bool = True
+) -> AsyncIterator[Desk]:
     """A running desk. Raises RosterInvalid, ModelMisconfigured or StoreError before anything is open.
 
-    `choose` decides which models answer; tests pass scripted ones.
+    `choose` decides which models answer; tests pass scripted ones. Without `works` other processes run the turns.
     """
     roster = await asyncio.to_thread(load_roster, agents_folder(settings))
     team, models = await asyncio.to_thread(_team, settings, roster, choose)  # loads 50 MB of weights: not in the loop
@@ -39,7 +41,7 @@ async def open_desk(settings: Settings, *, choose: ChooseModels = choose_models)
         live = Live(backend, store)
         await live.start()
         stack.push_async_callback(live.stop)
-        router = Router(store, live, team)
+        router = Router(store, live, team, works=works)
         await router.start()
         stack.push_async_callback(router.stop, settings.stop_grace_s)
         yield Desk(

@@ -1,4 +1,4 @@
-"""The command line: `frontdesk serve | chat | check | init | conversations | show | eval | key | version`.
+"""The command line: `frontdesk serve | worker | chat | check | init | conversations | show | eval | key | version`.
 
 Each command lives in app/commands/ and is imported when it runs, so that `frontdesk --help` is quick. Whatever goes
 wrong ends in `main`: one message on stderr and an exit code of `ExitCode`, never a traceback (unless --debug).
@@ -59,13 +59,26 @@ def serve(
     model: Annotated[
         str | None, typer.Option(help="auto, offline, openai or a name (FRONTDESK_MODEL).", show_default=False)
     ] = None,
+    worker: Annotated[
+        bool, typer.Option("--worker/--no-worker", help="Answer messages in this process, or leave it to workers.")
+    ] = True,
 ) -> None:
     """Run the desk: chat page, desk page, REST and WebSocket."""
     settings = load_settings(host=host, port=port, agents=agents, data_dir=data_dir, model=model)
     with _quick_imports():
         from app.commands.serve import serve as run_server
 
-    run_server(settings)
+    run_server(settings, works=worker)
+
+
+@cli.command(epilog=EXIT_CODE_HELP)
+def worker(agents: AgentsOption = None, data_dir: DataOption = None) -> None:
+    """Answer messages that `serve --no-worker` processes (or others that died) left. Ctrl-C ends."""
+    settings = load_settings(agents=agents, data_dir=data_dir)
+    with _quick_imports():
+        from app.commands.worker import work
+
+    work(settings)
 
 
 @contextmanager

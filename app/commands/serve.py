@@ -30,14 +30,18 @@ MAX_FRAME_BYTES = 65_536  # of a websocket frame; app/protocol.py refuses smalle
 BACKLOG = 2048
 
 
-def serve(settings: Settings) -> None:
-    """Run until Ctrl-C or SIGTERM. Raises before anything listens when the desk cannot be opened."""
-    _set_up_logging(settings)
-    with _listen(settings.host, settings.port) as listener, asyncio.Runner(loop_factory=_new_loop) as runner:
-        runner.run(_serve(settings, listener))
+def serve(settings: Settings, *, works: bool = True) -> None:
+    """Run until Ctrl-C or SIGTERM. Raises before anything listens when the desk cannot be opened.
+
+    Without `works` this process only stores and shows messages; `frontdesk worker` processes answer them.
+    """
+    set_up_logging(settings)
+    with _listen(settings.host, settings.port) as listener, asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(_serve(settings, listener, works))
 
 
-def _new_loop() -> asyncio.AbstractEventLoop:
+def new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop where there is one."""
     try:
         import uvloop
     except ImportError:  # Windows
@@ -75,7 +79,7 @@ def _why_not(error: OSError, host: str, port: int) -> str:
     return f"Cannot listen on {host}:{port}: {error.strerror}"
 
 
-async def _serve(settings: Settings, listener: socket.socket) -> None:
+async def _serve(settings: Settings, listener: socket.socket, works: bool) -> None:
     doubts = await asyncio.to_thread(_check_agents, settings)
     chosen: list[ModelChoice] = []
 
@@ -83,7 +87,7 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
         chosen.append(choose_models(settings, roster, encoder))
         return chosen[0]
 
-    async with open_desk(settings, choose=choose) as desk:
+    async with open_desk(settings, choose=choose, works=works) as desk:
         url = local_url(settings.host, listener.getsockname()[1])
         warnings = [*desk.backend.warnings, *chosen[0].warnings, *doubts, *_setting_warnings(settings)]
         banner = _banner(settings, desk, url, warnings)
@@ -170,7 +174,8 @@ def _setting_warnings(settings: Settings) -> list[str]:
     return found
 
 
-def _set_up_logging(settings: Settings) -> None:
+def set_up_logging(settings: Settings) -> None:
+    """One line per record on stderr, at FRONTDESK_LOG_LEVEL."""
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     quiet = logging.DEBUG if settings.log_level == "debug" else logging.WARNING
     for name in ("uvicorn", "httpx2", "httpcore2", "openai"):  # their INFO is noise beside our own
