@@ -1,88 +1,23 @@
-"""The WebSocket door `/ws`: one visitor, one conversation, the frames of app/protocol.py.
-
-Four tasks per socket: `_read` (client frames), `_pump` (the conversation's live feed), `_watch` (silence, expiry) and
-`_write`, the only one that sends. The first to end closes the socket. A message is acknowledged after the store has it.
-"""
+"""The WebSocket door `/ws`: handshake, hello, and then one Connection until somebody leaves."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import AsyncGenerator, Coroutine
-from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Final
 
 from fastapi import WebSocket
-from redis.exceptions import RedisError
 from starlette.websockets import WebSocketDisconnect
 
-from app import language, origins
+from app import origins
+from app.connection import Closing, Connection, receive_text, visitor_of
 from app.desk import Desk
-from app.identity import IdentityError, TokenExpired, Visitor, message_id, new_id
-from app.limits import TokenBucket
-from app.lineage import Resume, decide_resume, lineage
-from app.outbox import Outbox, SlowClient
-from app.protocol import (
-    SUBPROTOCOL,
-    VERSION,
-    Ack,
-    Auth,
-    BadFrame,
-    Bye,
-    ClientFrame,
-    ClientTyping,
-    CloseCode,
-    Draft,
-    Eph,
-    Err,
-    ErrCode,
-    Hello,
-    Human,
-    Live,
-    Ping,
-    Pong,
-    Send,
-    ServerFrame,
-    ServerPing,
-    ServerPong,
-    Stop,
-    Sync,
-    Welcome,
-    encode,
-    parse_client_frame,
-)
-from app.public_view import owner_party, public_ephemeral, public_event, snapshot
-from handoffs.errors import MessageRejected
-from handoffs.router import CustomerMessage
-from sessions.errors import (
-    ConversationClosed,
-    FrontdeskError,
-    MessageIdReused,
-    StoreRefused,
-    StoreUnavailable,
-)
-from sessions.model import Conversation, Ephemeral, Event, OwnerKind
+from app.identity import Visitor
+from app.protocol import SUBPROTOCOL, VERSION, BadFrame, CloseCode, Hello, parse_client_frame
 
 log = logging.getLogger("frontdesk.socket")
 
 INTERNAL_ERROR: Final = 1011
-TRY_AGAIN_LATER: Final = 1013  # the store does not answer; the client reconnects
-BAD_FRAMES_ALLOWED: Final = 5  # a client with more of them is broken or hostile
-UNACKED_EVENTS: Final = 500  # events sent and not acknowledged
-SNAPSHOT_EVENTS: Final = 300  # read for the 50 newest visible ones
-FLUSH_S: Final = 1.0  # to send what explains a close
-TYPING_BURST, TYPING_PER_S = 3, 1 / 3
-
-
-class Closing(Exception):
-    """Close the socket with this code; `flush`: send first what is queued."""
-
-    def __init__(self, code: int, reason: str, *, flush: bool = True) -> None:
-        super().__init__(reason)
-        self.code = int(code)
-        self.reason = reason
-        self.flush = flush
 
 
 async def serve(websocket: WebSocket, desk: Desk) -> None:
@@ -120,27 +55,18 @@ async def _connected(websocket: WebSocket, desk: Desk, hello: Hello, visitor: Vi
 
 
 async def _close(websocket: WebSocket, closing: Closing) -> None:
+    log.debug("a socket is closed: %s %s", closing.code, closing.reason)
     try:
         await websocket.close(closing.code, closing.reason)
     except (RuntimeError, OSError, WebSocketDisconnect):
         return  # it is gone already
 
 
-async def _receive(websocket: WebSocket) -> str:
-    message = await websocket.receive()
-    if message["type"] == "websocket.disconnect":
-        raise WebSocketDisconnect(message.get("code", 1005), message.get("reason"))
-    text = message.get("text")
-    if not isinstance(text, str):
-        raise Closing(CloseCode.BAD_FRAME, "frames are text")
-    return text
-
-
 async def _greeting(websocket: WebSocket, desk: Desk) -> tuple[Hello, Visitor]:
     """The first frame, and who it proves to be."""
     try:
         async with asyncio.timeout(desk.times.hello_s):
-            frame = parse_client_frame(await _receive(websocket))
+            frame = parse_client_frame(await receive_text(websocket))
     except TimeoutError:
         raise Closing(CloseCode.GENERIC, "no hello in time") from None
     except BadFrame as bad:
@@ -149,265 +75,12 @@ async def _greeting(websocket: WebSocket, desk: Desk) -> tuple[Hello, Visitor]:
         raise Closing(CloseCode.BAD_FRAME, "the first frame is hello")
     if frame.v != VERSION:
         raise Closing(CloseCode.VERSION, f"this server speaks version {VERSION}")
-    visitor = _visitor(desk, frame.token)
+    visitor = visitor_of(desk, frame.token)
     if frame.conv not in (None, visitor.conversation_id):
         raise Closing(CloseCode.AUTH, "the token is for another conversation")
     return frame, visitor
 
 
-def _visitor(desk: Desk, token: str) -> Visitor:
-    try:
-        return desk.identity.verify(token)
-    except TokenExpired:
-        raise Closing(CloseCode.TOKEN_EXPIRED, "the token has expired") from None
-    except IdentityError:
-        raise Closing(CloseCode.AUTH, "the token is not valid") from None
-
-
 def _short(reason: str) -> str:
     """A close reason has at most 123 bytes."""
     return reason.encode("ascii", "replace")[:120].decode()
-
-
-async def first_to_end(*works: Coroutine[Any, Any, None]) -> None:
-    """Run all; when one ends, cancel the others, and raise what it raised."""
-    tasks = [asyncio.create_task(work) for work in works]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in done:
-        task.result()
-
-
-class Connection:
-    """One open socket of a visitor who is known."""
-
-    def __init__(self, websocket: WebSocket, desk: Desk, hello: Hello, visitor: Visitor) -> None:
-        self._websocket = websocket
-        self._desk = desk
-        self._hello = hello
-        self._visitor = visitor
-        self._cid = visitor.conversation_id
-        self._language = language.offered(hello.lang, desk.roster.desk.languages)
-        self._names = desk.names(self._language)
-        self._outbox = Outbox()
-        self._typing = TokenBucket(TYPING_BURST, TYPING_PER_S)
-        self._heard_at = time.monotonic()
-        self._acked = 0
-        self._bad_frames = 0
-
-    async def run(self) -> None:
-        """Until somebody leaves; Closing says with which code."""
-        try:
-            await first_to_end(self._read(), self._pump(), self._watch(), self._write())
-        except Closing as closing:
-            if closing.flush:
-                await self._flush()
-            raise
-        except SlowClient:
-            raise Closing(CloseCode.SLOW, "the client does not read", flush=False) from None
-        except (StoreUnavailable, RedisError):
-            raise Closing(TRY_AGAIN_LATER, "the store does not answer") from None
-
-    async def say_goodbye(self) -> None:
-        """Tell the client to come back in a moment."""
-        self._outbox.answer(encode(Bye()))
-
-    # -- what goes out -------------------------------------------------------------------------------------------
-
-    async def _write(self) -> None:
-        try:
-            while True:
-                await self._websocket.send_text(await self._outbox.take())
-        except (RuntimeError, OSError):
-            raise WebSocketDisconnect(1006) from None
-
-    async def _flush(self) -> None:
-        try:
-            async with asyncio.timeout(FLUSH_S):
-                while len(self._outbox):
-                    await self._websocket.send_text(await self._outbox.take())
-        except (RuntimeError, OSError, WebSocketDisconnect):  # TimeoutError is an OSError
-            return
-
-    def _answer(self, frame: ServerFrame) -> None:
-        self._outbox.answer(encode(frame))
-
-    async def _pump(self) -> None:
-        """Welcome, then the replay or a snapshot, then what happens."""
-        conversation = await self._desk.look(self._cid)
-        replid = await self._desk.replication_id()
-        current = lineage(conversation.born, replid)
-        resume = decide_resume(self._hello.epoch, self._hello.seq, current=current, top=conversation.seq)
-        self._acked = max(resume.after, conversation.seq)
-        async with self._desk.live.follow(self._cid, resume.after) as feed:
-            await self._begin(conversation, resume, current)
-            at_replay_end = resume.replay == 0
-            async with aclosing(cast(AsyncGenerator[Event | Ephemeral], aiter(feed))) as items:
-                async for item in items:
-                    if isinstance(item, Ephemeral):
-                        self._show(item)
-                        continue
-                    await self._deliver(item, current, replid)
-                    if not at_replay_end and item.seq >= conversation.seq:
-                        at_replay_end = True
-                        await self._outbox.deliver(encode(Live()))
-
-    async def _begin(self, conversation: Conversation, resume: Resume, current: str) -> None:
-        newest: list[Event] = []
-        if not resume.recovered or conversation.owner.kind is OwnerKind.HUMAN:
-            newest = await self._desk.store.read(self._cid, max(0, conversation.seq - SNAPSHOT_EVENTS))
-        await self._outbox.deliver(
-            encode(
-                Welcome(
-                    conn=new_id("k"),
-                    conv=self._cid,
-                    epoch=current,
-                    seq=conversation.seq,
-                    recovered=resume.recovered,
-                    replay=resume.replay,
-                    ping=int(self._desk.times.ping_s),
-                    owner=owner_party(conversation, newest, self._names),
-                    status=conversation.status,
-                    limits=self._desk.limits,
-                    model=self._desk.model,
-                )
-            )
-        )
-        if resume.reason is not None:
-            drafts = await self._drafts()
-            frame = snapshot(conversation, newest, drafts, resume.reason, current, self._names)
-            await self._outbox.deliver(encode(frame))
-        if resume.replay == 0:
-            await self._outbox.deliver(encode(Live()))
-
-    async def _drafts(self) -> list[Draft]:
-        mid, text = await self._desk.store.draft(self._cid)
-        return [Draft(mid=mid, text=text, off=len(text))] if mid else []
-
-    async def _deliver(self, event: Event, current: str, replid: str) -> None:
-        if event.seq == 1:  # the log was born while we looked; its epoch is known only now
-            current = lineage((await self._desk.look(self._cid)).born, replid)
-        await self._outbox.deliver(encode(public_event(event, self._names, lineage=current)))
-        if event.seq - self._acked > UNACKED_EVENTS:
-            raise SlowClient
-
-    def _show(self, item: Ephemeral) -> None:
-        frame = public_ephemeral(item, self._names)
-        if frame is not None:
-            self._outbox.show(encode(frame))
-
-    async def _watch(self) -> None:
-        """Ping; notice silence and a token that has run out."""
-        times = self._desk.times
-        pinged_at = time.monotonic()
-        while True:
-            await asyncio.sleep(min(times.ping_s, times.pong_s) / 2)
-            now = time.monotonic()
-            if now - self._heard_at > times.ping_s + times.pong_s:
-                raise Closing(CloseCode.PONG_TIMEOUT, "no answer to ping", flush=False)
-            if time.time() > self._visitor.expires_at:
-                raise Closing(CloseCode.TOKEN_EXPIRED, "the token has expired")
-            if now - pinged_at >= times.ping_s:
-                pinged_at = now
-                self._answer(ServerPing())
-
-    # -- what comes in -------------------------------------------------------------------------------------------
-
-    async def _read(self) -> None:
-        while True:
-            text = await _receive(self._websocket)
-            self._heard_at = time.monotonic()
-            try:
-                frame = parse_client_frame(text)
-            except BadFrame as bad:
-                self._complain(bad)
-                continue
-            await self._handle(frame)
-
-    def _complain(self, bad: BadFrame) -> None:
-        self._answer(Err(re=bad.re, code=bad.code, message=bad.message, field=bad.field))
-        if bad.code is ErrCode.UNKNOWN_TYPE:  # a newer client
-            return
-        self._bad_frames += 1
-        if self._bad_frames > BAD_FRAMES_ALLOWED:
-            raise Closing(CloseCode.BAD_FRAME, "too many bad frames")
-
-    async def _handle(self, frame: ClientFrame) -> None:
-        match frame:
-            case Send():
-                await self._send(frame)
-            case Ping():
-                self._answer(ServerPong(n=frame.n))
-            case Pong():
-                self._note_ack(frame.ack)
-            case Sync():
-                await self._sync(frame)
-            case ClientTyping():
-                await self._typed(frame)
-            case Auth():
-                self._authenticate(frame)
-            case Human() | Stop():
-                self._answer(Err(re=frame.id, code=ErrCode.UNSUPPORTED, message=f"{frame.t} is not offered here yet"))
-            case Hello():
-                self._answer(Err(code=ErrCode.BAD_FRAME, message="hello comes once", field="t"))
-
-    def _note_ack(self, seq: int | None) -> None:
-        if seq is not None:
-            self._acked = max(self._acked, seq)
-
-    async def _send(self, frame: Send) -> None:
-        self._note_ack(frame.ack)
-        limit = self._desk.limits.text_chars
-        if len(frame.text) > limit:
-            self._refuse(frame.id, ErrCode.TEXT_TOO_LONG, f"a message may have {limit} characters", field="text")
-            return
-        wait_ms = self._desk.sends.take(self._visitor.visitor_id)
-        if wait_ms:
-            self._refuse(frame.id, ErrCode.RATE_LIMITED, "too many messages", after_ms=wait_ms)
-            return
-        try:
-            self._answer(await self._enqueue(frame))
-        except MessageRejected as error:
-            self._refuse(frame.id, ErrCode.BAD_FRAME, str(error), field=error.field)
-        except MessageIdReused:
-            self._refuse(frame.id, ErrCode.CID_CONFLICT, "this cid was used for another text", field="cid")
-        except ConversationClosed:
-            self._refuse(frame.id, ErrCode.CLOSED, "the conversation is closed; begin a new one")
-        except StoreUnavailable:
-            self._refuse(frame.id, ErrCode.UNAVAILABLE, "the message was not stored; send it again", after_ms=1000)
-        except StoreRefused:
-            self._refuse(frame.id, ErrCode.UNAVAILABLE, "the message was not stored; send it again", after_ms=5000)
-        except FrontdeskError as error:
-            log.error("conversation %s: message %s was not taken: %s", self._cid, frame.cid, error)
-            self._refuse(frame.id, ErrCode.INTERNAL, "the message was not stored; send it again", after_ms=2000)
-
-    async def _enqueue(self, frame: Send) -> Ack:
-        own_id = message_id(self._cid, frame.cid)  # a cid may have characters that an id of the store may not
-        message = CustomerMessage(own_id, frame.text, self._language, frame.cid)
-        receipt = await self._desk.router.receive(self._cid, message)
-        return Ack(re=frame.id, cid=frame.cid, mid=receipt.message_id, seq=receipt.seq, dup=receipt.duplicate)
-
-    def _refuse(
-        self, re: int, code: ErrCode, message: str, *, field: str | None = None, after_ms: int | None = None
-    ) -> None:
-        self._answer(Err(re=re, code=code, message=message, field=field, retry=after_ms is not None, after_ms=after_ms))
-
-    async def _sync(self, frame: Sync) -> None:
-        for draft in await self._drafts():
-            if draft.mid == frame.mid:
-                self._answer(Eph(e="msg.delta", mid=draft.mid, off=0, d=draft.text))
-
-    async def _typed(self, frame: ClientTyping) -> None:
-        if self._typing.take() == 0:
-            shown = Ephemeral("typing", {"by": {"kind": "customer"}, "on": frame.on})
-            await self._desk.store.publish(self._cid, shown)
-
-    def _authenticate(self, frame: Auth) -> None:
-        fresh = _visitor(self._desk, frame.token)
-        if (fresh.visitor_id, fresh.conversation_id) != (self._visitor.visitor_id, self._cid):
-            raise Closing(CloseCode.AUTH, "the token is for another conversation")
-        self._visitor = fresh

@@ -20,6 +20,7 @@ from app.desk import Times
 from app.identity import Identity
 from handoffs.router import Person
 from sessions.connect import Backend
+from sessions.keys import Keys
 from sessions.live import Live
 from sessions.store import Store
 from tests.app.served import SECRET, SITE, Served, served
@@ -345,6 +346,17 @@ async def test_a_position_that_does_not_fit_gets_a_snapshot(
         await peer.get("live")
     assert (welcome["recovered"], snapshot["reason"], snapshot["seq"]) == (False, reason, top)
     assert [frame["d"]["text"] for frame in snapshot["messages"] if frame["e"] == "msg.created"] == ["hello", "Hello."]
+    assert peer.all("ev") == []
+
+
+async def test_a_log_that_was_cut_gets_a_snapshot(desk: Served, backend: Backend) -> None:
+    """When the beginning of what was missed is gone, no part of it is replayed."""
+    session = await desk.session()
+    epoch, _ = await say_hello(desk, session)
+    await backend.cmd.xtrim(Keys.of(session["conversation"]).log, maxlen=1, approximate=False)
+    async with desk.widget(session, epoch=epoch, seq=0) as peer:
+        assert (await peer.get("snapshot"))["reason"] == "trimmed"
+        await peer.get("live")
     assert peer.all("ev") == []
 
 

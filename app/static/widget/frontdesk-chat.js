@@ -166,7 +166,6 @@ export class FrontdeskChat extends HTMLElement {
     this.#thread.welcome(frame);
     this.#composer.limit = frame.limits.text_chars;
     this.#composer.maxBytes = frame.limits.frame_bytes;
-    this.parts.model.hidden = !frame.model.offline;
     this.#drawOwner();
     this.#drawBusy();
     this.#drawStatus();
@@ -300,6 +299,7 @@ export class FrontdeskChat extends HTMLElement {
     const { owner } = this.#thread;
     const s = this.strings;
     this.parts.owner.replaceChildren(...(owner ? [keyTag(owner, s), el("span.what", {}, kindText(owner, s))] : []));
+    this.parts.model.hidden = !(this.#thread.model?.offline && owner?.kind === "ai");
     this.setAttribute("owner", owner ? `${owner.kind}:${owner.id ?? owner.name ?? ""}` : "");
     const changes = this.#thread.entries.filter((entry) => entry.kind === "owner");
     const trail = changes.length ? [changes[0].from, ...changes.map((entry) => entry.to)] : owner ? [owner] : [];
