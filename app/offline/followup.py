@@ -9,7 +9,7 @@ from app.offline.remarks import Remark, plain
 from app.offline.situation import Situation
 from app.offline.texts import LANGUAGES, find
 
-ANSWER_WORDS = 6  # a longer message is a new request, whatever it starts with
+ANSWER_WORDS, ANSWER_CHARS = 6, 60  # a longer message is a new request, whatever it starts with
 
 
 class Kind(StrEnum):
@@ -30,10 +30,15 @@ class FollowUp:
     value: str = ""
 
 
+def is_short(text: str) -> bool:
+    """Whether a message may be an answer to a question; blank text may not."""
+    return 0 < len(text.split()) <= ANSWER_WORDS and len(text) <= ANSWER_CHARS
+
+
 def follow_up(at: Situation, remark: Remark | None) -> FollowUp | None:
     """The meaning of this turn's message as an answer; None when it is none. `remark` is that of the whole message."""
     said, text = at.talk.last_reply, at.talk.text
-    if not said or len(text.split()) > ANSWER_WORDS or len(text) > 60:
+    if not said or not is_short(text):
         return None
     asked = find("ask", said)
     if asked:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from app.offline.classifier import Classifier
 from app.offline.decision import Decision, Rule, belongs_elsewhere, decide, in_scope
-from app.offline.followup import FollowUp, Kind, follow_up
+from app.offline.followup import FollowUp, Kind, follow_up, is_short
 from app.offline.reading import Reading, read_messages
 from app.offline.remarks import Remarks
 from app.offline.sentences import split
@@ -70,7 +70,7 @@ class Responder:
 
     def _after_question(self, at: Situation) -> Step | None:
         """The step when this turn's message answers the model's last question, or just names an agent."""
-        remark = self.remarks.of([at.talk.text])[0] if at.talk.messages else None
+        remark = self.remarks.of([at.talk.text])[0] if is_short(at.talk.text) else None
         meant = follow_up(at, remark)
         if meant is not None:
             return self._meant(at, meant)

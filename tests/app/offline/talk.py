@@ -5,7 +5,7 @@ Tools, notes and the end of a run are the router's own (handoffs.tools, handoffs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -34,8 +34,8 @@ class SharedValues(dict[str, Any]):
     def is_set(self, key: str) -> bool:
         return key in self
 
-    def known(self) -> list[tuple[str, Any]]:
-        return list(self.items())
+    def known(self) -> Iterator[tuple[str, Any]]:
+        return iter(self.items())
 
 
 @dataclass
