@@ -169,7 +169,7 @@ class Settings(BaseSettings):
         le=300,
     )
     stop_grace_s: float = _setting(
-        10.0,
+        8.0,
         "How long running turns may finish after the server was asked to stop.",
         allowed="a number from 0 to 300",
         unit="s",
@@ -177,12 +177,12 @@ class Settings(BaseSettings):
         le=300,
     )
     max_message_chars: int = _setting(
-        4000,
+        8000,
         "Longest message that a customer may send.",
-        allowed="a whole number from 100 to 16000",
+        allowed="a whole number from 100 to 8000",
         unit="characters",
         ge=100,
-        le=16000,
+        le=8000,
     )
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
         "info", "How much the server logs.", allowed="debug, info, warning or error"
