@@ -180,17 +180,21 @@ async def _stream(desk: Desk, conversation_id: str, after: int) -> AsyncIterator
         yield ": follow\n\n"
         items = aiter(feed)
         coming = asyncio.ensure_future(anext(items))
+        leaving = asyncio.ensure_future(desk.leaving.wait())
         try:
-            while True:
-                done, _ = await asyncio.wait([coming], timeout=HEARTBEAT_S)
+            while not leaving.done():
+                done, _ = await asyncio.wait(
+                    [coming, leaving], timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED
+                )
                 if not done:
                     yield ": still here\n\n"
-                    continue
-                yield _server_sent(coming.result())
-                coming = asyncio.ensure_future(anext(items))
+                if coming in done:
+                    yield _server_sent(coming.result())
+                    coming = asyncio.ensure_future(anext(items))
         finally:
             coming.cancel()  # the feed's generator ends with it
-            await asyncio.gather(coming, return_exceptions=True)
+            leaving.cancel()
+            await asyncio.gather(coming, leaving, return_exceptions=True)
 
 
 def _server_sent(item: object) -> str:

@@ -57,6 +57,7 @@ class Desk:
     sessions: Buckets = field(default_factory=lambda: Buckets(SESSION_BURST, SESSION_PER_S))
     places: Places = field(default_factory=lambda: Places(SOCKETS_PER_VISITOR))
     sockets: set[Leaver] = field(default_factory=set)
+    leaving: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def roster(self) -> Roster:
@@ -92,7 +93,8 @@ class Desk:
         return str(info.get("master_replid", "unknown"))
 
     async def drain(self) -> None:
-        """Tell every socket to come back in a moment, to another process."""
+        """Tell every socket to come back in a moment, to another process, and end the event streams."""
+        self.leaving.set()
         await asyncio.gather(*(socket.say_goodbye() for socket in tuple(self.sockets)), return_exceptions=True)
 
     def with_times(self, times: Times) -> Desk:

@@ -232,6 +232,17 @@ async def test_the_event_stream_goes_on_from_where_it_was(desk: Served, api: htt
     assert seqs == list(range(2, seqs[-1] + 1))
 
 
+async def test_event_streams_end_when_the_process_leaves(desk: Served, api: httpx2.AsyncClient, cid: str) -> None:
+    """An open desk page does not hold up a shutdown; it comes back from its last seq."""
+    async with api.stream("GET", f"/v1/conversations/{cid}/events", timeout=30) as answer:
+        lines = answer.aiter_lines()
+        assert await anext(lines) == ": follow"
+        await desk.desk.drain()
+        async with asyncio.timeout(10):
+            rest = [line async for line in lines]
+    assert rest
+
+
 # --- taking, writing, handing back ----------------------------------------------------------------------------------
 
 
