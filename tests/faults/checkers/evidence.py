@@ -46,7 +46,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A broken promise. `kind` is one of a fixed set of words; `seq` is the place in the log where it shows (0: none)."""
+    """A broken promise. `kind` is one of a fixed set of words, `seq` the place in the log (0: none)."""
 
     kind: str
     conversation_id: str

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tests.faults.checkers.evidence import Evidence, Record, Violation
 from tests.faults.checkers.replay import Replay
-from tests.faults.harness.history import Operation
+from tests.faults.harness.history import UNKNOWN, Operation
 
 DONE = ("ok", "dup")
 NEVER = 1 << 63
@@ -43,6 +43,7 @@ def check(evidence: Evidence) -> list[Violation]:
         violations += replay.violations
         violations += _answers_differ(conversation_id, operations)
         violations += _missing(record, replay, operations)
+        violations += _refused_and_done(record, replay, operations)
         violations += _out_of_order(conversation_id, operations)
         violations += _drafts_left(record, replay, operations)
         violations += _waits_for_ever(record)
@@ -91,7 +92,9 @@ def _answers_differ(conversation_id: str, operations: Iterable[Operation]) -> li
             ids = first.setdefault(op.request, op.answer["ids"])
             if ids != op.answer["ids"]:
                 out.append(
-                    Violation("one request, two answers", conversation_id, f"{op.request}: {ids}, then {op.answer['ids']}")
+                    Violation(
+                        "one request, two answers", conversation_id, f"{op.request}: {ids}, then {op.answer['ids']}"
+                    )
                 )
     return out
 
@@ -112,6 +115,19 @@ def _missing(record: Record, replay: Replay, operations: Iterable[Operation]) ->
             text = f"{op.request} is at {replay.places.get(op.request)}, {op.process} was told {ids}"
             out.append(Violation("acknowledged write is another", record.conversation_id, text))
     return out
+
+
+def _refused_and_done(record: Record, replay: Replay, operations: Iterable[Operation]) -> list[Violation]:
+    """What was refused, each time that it was asked, did not happen."""
+    outcomes: dict[str, set[str]] = {}
+    for op in operations:
+        if op.request and op.kind in WRITES:
+            outcomes.setdefault(op.request, set()).add(op.outcome)
+    return [
+        Violation("refused write took effect", record.conversation_id, f"{request}: {sorted(said)}", place)
+        for request, said in outcomes.items()
+        if not said & {*DONE, UNKNOWN} and (place := replay.places.get(request, 0))
+    ]
 
 
 def _out_of_order(conversation_id: str, operations: Sequence[Operation]) -> list[Violation]:
@@ -151,7 +167,9 @@ def _running(choose: object, numbers: Sequence[int]) -> list[int]:
 
 def _drafts_left(record: Record, replay: Replay, operations: Iterable[Operation]) -> list[Violation]:
     """What was shown to the customer piece by piece became a message, or was taken back, or is still being written."""
-    shown = {op.asked["message"] for op in operations if op.kind == "relay" and op.outcome == "ok" and op.asked["message"]}
+    shown = {
+        op.asked["message"] for op in operations if op.kind == "relay" and op.outcome == "ok" and op.asked["message"]
+    }
     settled = replay.created.keys() | replay.retracted.keys() | {record.draft}
     return [Violation("draft was left behind", record.conversation_id, mid) for mid in sorted(shown - settled)]
 

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tests.faults.checkers.evidence import Evidence, Record
+from tests.faults.checkers.evidence import Evidence
 from tests.faults.harness.history import UNKNOWN, Operation
 
 LIMIT = 300_000  # states per conversation: some seconds
 NEVER = float("inf")
+QUEUE = "queue:support"  # where the desk of the harness sends conversations whose turn never ends
 
 
 class State(NamedTuple):
@@ -86,7 +87,7 @@ def search(steps: Iterable[Step], limit: int = LIMIT) -> tuple[bool | None, int]
 
 
 def _candidates(steps: Sequence[Step], base: int, done: frozenset[int]) -> tuple[list[int], bool]:
-    """Steps that may come next: asked before any that is still open was answered. True when only optional ones are left."""
+    """Steps that may come next: asked before any open one was answered. True when only optional ones are left."""
     found, open_until, finished = [], NEVER, True
     for index in range(base, len(steps)):
         if index in done:
@@ -183,8 +184,10 @@ def _enqueue(op: Operation, start: str) -> Next | None:
         granted = _granted(stored, op.answer.get("fence") or f"?{op.invoked}")
         if op.outcome != UNKNOWN and not (op.outcome == "dup" and op.asked["claim"]):
             wanted = bool(op.answer.get("fence"))
-            return _if(not wanted or _ai(granted) and _sees(op, granted), granted if wanted else stored)
-        return (stored, granted) if op.asked["claim"] and _ai(stored) else (stored,)  # the grant may be lost with the reply
+            return _if(not wanted or (_ai(granted) and _sees(op, granted)), granted if wanted else stored)
+        return (
+            (stored, granted) if op.asked["claim"] and _ai(stored) else (stored,)
+        )  # the grant may be lost with the reply
 
     return apply
 
@@ -290,6 +293,28 @@ def _takeover(op: Operation, start: str) -> Next | None:
     return apply
 
 
+def _attend(op: Operation, start: str) -> Next | None:
+    """The sweep settles what ran out. The router leaves people's presence alone, so it moves only hopeless turns."""
+
+    def apply(state: State | None) -> Sequence[State | None]:
+        if state is None:
+            return _if(op.outcome == "nothing", state)
+        before = _retracted(state)
+        moved = before._replace(owner=QUEUE, fence="", seq=before.seq + 1)
+        match op.outcome:
+            case "ready":
+                return _if(_ai(state) and state.waiting > 0, state)
+            case "moved":
+                return _if(_ai(state) and state.waiting > 0, moved)
+            case "unknown":
+                return _if(_ai(state) and state.waiting > 0, moved)
+            case "live":
+                return _if(state.fence != "", state)
+        return (state,)
+
+    return apply
+
+
 def _get(op: Operation, start: str) -> Next | None:
     if op.outcome == UNKNOWN:
         return None
@@ -312,13 +337,15 @@ RULES: dict[str, Rule] = {
     "commit": _commit,
     "transfer": _transfer,
     "takeover": _takeover,
+    "attend": _attend,
     "get": _get,
 }
 
 
-def summary(verdicts: Iterable[Verdict], records: dict[str, Record] | None = None) -> str:
+def summary(verdicts: Iterable[Verdict]) -> str:
     """One line: how many conversations are linearizable, are not, or could not be decided."""
     found = list(verdicts)
     good, bad = sum(v.linear is True for v in found), sum(v.linear is False for v in found)
     most = max((v.states for v in found), default=0)
-    return f"{good} of {len(found)} conversations linearizable, {bad} not, {len(found) - good - bad} undecided (most states: {most})"
+    unclear = len(found) - good - bad
+    return f"{good} of {len(found)} conversations linearizable, {bad} not, {unclear} undecided (most states: {most})"

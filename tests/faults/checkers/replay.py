@@ -1,4 +1,4 @@
-"""Replays one conversation's log through a model of the promises: who owns, what waits, what was said (I1 to I6, I10)."""
+"""Replays a conversation's log through a model of the promises: who owns, what waits, what was said (I1-I6, I10)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Replay:
         self.created: dict[str, int] = {}
         self.retracted: dict[str, int] = {}
         self._answered: set[int] = set()
-        self._epoch_before = 0  # without retractions: a takeover takes a draft back in the new epoch, then changes owner
+        self._epoch_before = 0  # without retractions: a draft is taken back in the new epoch, then the owner changes
 
     @classmethod
     def run(cls, record: Record) -> Replay:

@@ -1,4 +1,4 @@
-"""Customers and people: they talk to the workers' doors, repeat what was not answered, and write down what they know."""
+"""Customers and people: they talk to the workers' doors, repeat what was not answered, and write down the answers."""
 
 from __future__ import annotations
 
@@ -123,7 +123,13 @@ class Colleague(Client):
     """A person who takes conversations, says something, and hands them back or walks away."""
 
     def __init__(
-        self, name: str, plan: Plan, paths: list[str], journal: Journal, shifts: tuple[Shift, ...], where: list[Customer]
+        self,
+        name: str,
+        plan: Plan,
+        paths: list[str],
+        journal: Journal,
+        shifts: tuple[Shift, ...],
+        where: list[Customer],
     ) -> None:
         super().__init__(name, plan, paths, journal)
         self._shifts = shifts
@@ -153,10 +159,14 @@ class Colleague(Client):
         if shift.back_to:
             await asyncio.sleep(shift.pause)
             back = {**held, "op": "back", "to": shift.back_to}
-            await self._ask(shift.door, back, key=f"back:{taken['token'].partition('.')[0]}", twice=shift.twice, give_up=give_up)
+            await self._ask(
+                shift.door, back, key=f"back:{taken['token'].partition('.')[0]}", twice=shift.twice, give_up=give_up
+            )
 
 
-async def all_of(clients: list[Customer] | list[Colleague], *, over: Callable[[], bool], give_up: Callable[[], bool]) -> None:
+async def all_of(
+    clients: list[Customer] | list[Colleague], *, over: Callable[[], bool], give_up: Callable[[], bool]
+) -> None:
     """Let them all work until they are done."""
     with contextlib.ExitStack() as leaving:
         for client in clients:

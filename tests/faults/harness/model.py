@@ -40,7 +40,7 @@ class PlannedModel(Model):
     async def get_response(self, *args: Any, **kwargs: Any) -> ModelResponse:
         raise NotImplementedError("the router always streams")
 
-    async def stream_response(  # type: ignore[override]  # an async generator is the iterator that the base promises
+    async def stream_response(
         self, system_instructions: str | None, input: str | list[Any], *args: Any, **kwargs: Any
     ) -> AsyncIterator[TResponseStreamEvent]:
         number, act = wanted(input)
@@ -64,7 +64,17 @@ class PlannedModel(Model):
 
     async def _talk(self, number: str, act: Act) -> AsyncIterator[TResponseStreamEvent]:
         item_id = f"msg_{secrets.token_hex(8)}"
-        pieces = [f"{self.agent_id} answers {number}", " with some words", " that come", " piece by piece."]
+        pieces = [
+            f"{self.agent_id} answers {number}",
+            " with some words",
+            " that come",
+            " piece by piece",
+            " so that",
+            " a takeover",
+            " finds a draft",
+            " that is half",
+            " written.",
+        ]
         pause = {Act.STREAM: PIECE_S, Act.BREAK: PIECE_S, Act.SLOW: self._slow_s / len(pieces)}.get(act, 0.0)
         for n, piece in enumerate(pieces):
             yield ResponseTextDeltaEvent(

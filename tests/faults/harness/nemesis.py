@@ -1,4 +1,4 @@
-"""The nemesis: breaks processes, the server and the clock, as the plan says. Each fault that was made is written down."""
+"""The nemesis: breaks processes, the server and the clock, as the plan says, and counts what was really done."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ class Act(StrEnum):
 
 
 ACTS = {
-    Act.SAY: 44,
-    Act.STREAM: 18,
+    Act.SAY: 32,
+    Act.STREAM: 30,
     Act.SLOW: 3,
     Act.BILLING: 12,
     Act.ORDERS: 10,
@@ -73,7 +73,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """A customer's message, `after` seconds after the last one was acknowledged; `twice`: delivered two times at once."""
+    """A customer's message, `after` seconds after the last one was acknowledged; `twice`: sent two times at once."""
 
     conversation_id: str
     message_id: str
@@ -89,7 +89,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A person takes a conversation `after` seconds after the last shift, says something, and hands it back or leaves."""
+    """A person takes a conversation `after` seconds after the last one, says something, and hands it back or leaves."""
 
     conversation_id: str
     after: float
@@ -120,10 +120,10 @@ def make_plan(
     seconds: float,
     *,
     workers: int = 4,
-    customers: int = 12,
+    customers: int = 16,
     people: int = 2,
     lease_ms: int = 900,
-    sweep_s: float = 0.4,
+    sweep_s: float = 0.6,
     fault_every_s: tuple[float, float] = FAULT_EVERY_S,
 ) -> Plan:
     """The plan of `seed`: equal arguments give equal plans."""

@@ -1,7 +1,7 @@
 """A Store that writes down every operation, and tags every write, so that the log itself proves what took effect.
 
-The tag is `data[TAG]` of the first event of a write: `rid` the request, `e` the epoch of the token that was used, `n` how
-many waiting messages it answered, and `saw` which ones the worker believed these to be (people do not say).
+The tag is `data[TAG]` of the first event of a write: `rid` the request, `e` the epoch of the token that was used, `n`
+how many waiting messages it answered, and `saw` which ones the worker believed these to be (people do not say).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from sessions.errors import (
     StoreUnavailable,
 )
 from sessions.model import (
+    Attention,
     Committed,
     Conversation,
     Ephemeral,
@@ -33,12 +34,13 @@ from sessions.model import (
     Token,
     Transferred,
 )
+from sessions.scripts import Scripts
 from sessions.store import Store, new_fence
 from tests.faults.harness.history import UNKNOWN, Journal
 
 TAG = "proof"
 SCRIPT_KINDS = frozenset(
-    ("enqueue", "claim", "renew", "release", "commit", "transfer", "takeover", "relay")
+    ("enqueue", "claim", "renew", "release", "commit", "transfer", "takeover", "relay", "attend")
 )  # one script call or more each; `get` is a read
 T = TypeVar("T")
 
@@ -46,8 +48,10 @@ T = TypeVar("T")
 class RecordedStore(Store):
     """A real Store; nothing is changed but the tag inside the events."""
 
-    def __init__(self, backend: Backend, journal: Journal, *, worker: str, lease_ms: int) -> None:
-        super().__init__(backend, worker=worker, lease_ms=lease_ms)
+    def __init__(
+        self, backend: Backend, journal: Journal, *, worker: str, lease_ms: int, scripts: Scripts | None = None
+    ) -> None:
+        super().__init__(backend, worker=worker, lease_ms=lease_ms, scripts=scripts)
         self._journal = journal
         self._saw: dict[str, tuple[int, ...]] = {}  # fence -> the messages that wait, as the worker knows them
 
@@ -126,7 +130,8 @@ class RecordedStore(Store):
         work = super().commit(conversation_id, token, request_id, answered=answered, events=tagged, **what)
 
         def answer(done: Committed) -> dict[str, Any]:
-            self._saw[token.fence] = _seqs(done.pending)
+            if token.fence in self._saw:  # a worker's; people answer what is there
+                self._saw[token.fence] = _seqs(done.pending)
             return {"outcome": "dup" if done.duplicate else "ok", "ids": list(done.event_ids), "seq": done.seq}
 
         return await self._recorded(number, work, answer)
@@ -171,9 +176,7 @@ class RecordedStore(Store):
 
         return await self._recorded(number, work, answer)
 
-    async def takeover(
-        self, conversation_id: str, person_id: str, *, change: Mapping[str, Any], **what: Any
-    ) -> Taken:
+    async def takeover(self, conversation_id: str, person_id: str, *, change: Mapping[str, Any], **what: Any) -> Taken:
         request = f"take:{new_fence()}"
         asked = {"person": person_id, "force": bool(what.get("force")), "expected": what.get("expected_epoch")}
         number = self._journal.begin("takeover", conversation_id, request, **asked)
@@ -191,6 +194,14 @@ class RecordedStore(Store):
         number = self._journal.begin("relay", conversation_id, **_held(token), message=message_id)
         work = super().relay(conversation_id, token, what, message_id=message_id, piece=piece)
         await self._recorded(number, work, _nothing)
+
+    async def attend(self, conversation_id: str, **what: Any) -> Attention:
+        number = self._journal.begin("attend", conversation_id)
+
+        def answer(found: Attention) -> dict[str, Any]:
+            return {"outcome": found.what.value, "why": found.why}
+
+        return await self._recorded(number, super().attend(conversation_id, **what), answer)
 
     async def get(self, conversation_id: str) -> Conversation:
         number = self._journal.begin("get", conversation_id)

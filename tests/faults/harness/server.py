@@ -53,12 +53,20 @@ class ValkeyServer:
         """Start only. The kernel kills the server when the *thread* that called this ends."""
         self._process = subprocess.Popen(
             [
-                *(str(find_server_binary()), "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.folder)),
+                *(
+                    str(find_server_binary()),
+                    "--port",
+                    "0",
+                    "--unixsocket",
+                    str(self.socket),
+                    "--dir",
+                    str(self.folder),
+                ),
                 *("--appendonly", "yes", "--appendfsync", self._fsync, "--save", "", "--logfile", "server.log"),
                 *("--auto-aof-rewrite-percentage", "0", "--daemonize", "no"),
             ],
             env={**os.environ, **self._env},
-            preexec_fn=die_with_parent,  # noqa: PLW1509
+            preexec_fn=die_with_parent,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

@@ -1,7 +1,7 @@
 """One worker process: a real Router on a real store, behind a door of JSON lines on a unix socket.
 
-`python -m frontdesk serve` has HTTP and WebSockets in front of the same Router; here the door is as thin as it can be, so
-that a run of a minute makes enough operations.
+`frontdesk serve` has HTTP and WebSockets in front of the same Router; here the door is as thin as it can be, so that a
+run of a minute makes enough operations.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,11 +21,11 @@ import uvloop
 from agents import set_tracing_disabled
 
 from handoffs.router import CustomerMessage, Person, Router
-from sessions import scripts
 from sessions.connect import Backend, connect
 from sessions.errors import FrontdeskError, StoreError
 from sessions.live import Live
 from sessions.model import Token
+from sessions.scripts import Scripts, source
 from tests.faults.harness.history import Journal
 from tests.faults.harness.model import PlannedModel
 from tests.faults.harness.recorded import RecordedStore
@@ -69,39 +70,35 @@ def main(config: WorkerConfig) -> None:
     """Run until killed."""
     logging.basicConfig(filename=Path(config.folder) / f"{config.name}.log", level=logging.WARNING)
     set_tracing_disabled(True)
-    scripts.source = sabotaged(scripts.source, config.sabotage)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # the loop that `frontdesk serve` has
         runner.run(_serve(config))
 
 
-def sabotaged(source: Callable[[str], str], changes: tuple[Sabotage, ...]) -> Callable[[str], str]:
-    """`sessions.scripts.source` with the changes made; AssertionError when a script has no such text any more."""
-
-    def broken(name: str) -> str:
-        text = source(name)
-        for change in changes:
-            if change.script == name:
-                assert change.old in text, f"{name}.lua has no {change.old!r} to break"
-                text = text.replace(change.old, change.new)
-        return text
-
-    return broken
+def sabotaged(changes: Iterable[Sabotage]) -> dict[str, str]:
+    """The texts of the scripts with the changes made; AssertionError when a script has no such text any more."""
+    texts: dict[str, str] = {}
+    for change in changes:
+        text = texts.get(change.script) or source(change.script)
+        assert change.old in text, f"{change.script}.lua has no {change.old!r} to break"
+        texts[change.script] = text.replace(change.old, change.new)
+    return texts
 
 
 async def _serve(config: WorkerConfig) -> None:
     backend = await _connected(config)
     life = f"{config.name}-{time.monotonic_ns()}"  # a worker that comes back starts a file of its own
     journal = Journal(Path(config.journal) / f"{life}.jsonl", life)
-    store = RecordedStore(backend, journal, worker=config.name, lease_ms=config.lease_ms)
+    scripts = Scripts(backend.cmd, sabotaged(config.sabotage))
+    store = RecordedStore(backend, journal, worker=config.name, lease_ms=config.lease_ms, scripts=scripts)
     live = Live(backend, store)
     await _persist(live.start)
     desk = shop(limits={"transfers_per_conversation": 200})
     models = {agent_id: PlannedModel(agent_id, config.lease_ms) for agent_id in desk.agents}
     router = router_for(store, live, desk, models, Path(config.folder), sweep_s=config.sweep_s)
     await router.start()
-    door = Path(config.door)
-    door.unlink(missing_ok=True)
-    server = await asyncio.start_unix_server(lambda reader, writer: _visitor(router, reader, writer), door)
+    with contextlib.suppress(FileNotFoundError):  # of this worker's last life
+        os.unlink(config.door)  # noqa: PTH108  # pathlib has no place in async code, says the linter
+    server = await asyncio.start_unix_server(lambda reader, writer: _visitor(router, reader, writer), config.door)
     await server.serve_forever()
 
 
