@@ -278,11 +278,15 @@ class Store(Attend, Offers, Approvals, Journal, Lifecycle, Positions, Reads):
         expected_epoch: int | None = None,
         force: bool = False,
         presence_ms: int = PRESENCE_MS,
+        fence: str = "",
     ) -> Taken:
-        """A person takes the conversation now. OwnerBusy when another live person has it (unless `force`)."""
+        """A person takes the conversation now. OwnerBusy when another live person has it (unless `force`).
+
+        They hold it for `presence_ms`, renewed by `renew` and by each `commit`. `fence` repeats a call that was lost.
+        """
         keys = Keys.of(conversation_id)
         checked_id("person_id", person_id)
-        fence = new_fence()
+        fence = fence or new_fence()
         reply = await shielded(
             self._scripts.call(
                 "takeover",

@@ -16,7 +16,7 @@ from tests.support import wait_until
 async def test_turn_that_kills_its_process_goes_to_people_and_the_customer_is_told(
     store: Store, live: Live, conversation_id: str, tmp_path: Path
 ) -> None:
-    """After five attempts that left nothing behind, the sweep moves the conversation to its human queue, with a text."""
+    """After five attempts that left nothing behind, the sweep moves the conversation to its queue, with a text."""
     await store.enqueue(conversation_id, "m1", {"id": "m_1", "text": "hi"}, start=Owner.ai("triage"))
     for _ in range(DEADLY):
         await store.claim(conversation_id)
