@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis, RedisCluster, SSLConnection
-from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.cluster import ClusterNode, ClusterPipeline
 from redis.asyncio.connection import Connection, UnixDomainSocketConnection
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
@@ -29,6 +29,28 @@ class Clients:
     cmd: Redis
     blk: Redis
     sentinel: Sentinel | None = None
+
+
+class Cluster(RedisCluster):
+    """redis-py's cluster client, whose pipelines find the new master after a failover as well.
+
+    redis-py (8.1) looks the cluster up again after a failed command, but not after a failed pipeline without retries: a
+    process that only sweeps and reads would ask a dead master for ever.
+    """
+
+    def pipeline(self, transaction: Any = None, shard_hint: Any = None) -> ClusterPipeline:
+        return Pipeline(self, transaction)  # type: ignore[abstract]  # redis-py sets the attribute in __init__
+
+
+class Pipeline(ClusterPipeline):
+    """See Cluster."""
+
+    async def execute(self, raise_on_error: bool = True, allow_redirections: bool = True) -> list[Any]:
+        try:
+            return await super().execute(raise_on_error, allow_redirections)
+        except RedisCluster.ERRORS_ALLOW_RETRY:
+            self.cluster_client._initialize = True  # as redis-py does it for commands; it has no public name for this
+            raise
 
 
 def build_clients(target: RedisUrl) -> Clients:
@@ -97,7 +119,7 @@ def _cluster(target: RedisUrl) -> Clients:
     tls: dict[str, Any] = {"ssl": True} if target.tls else {}
     cmd, blk = (
         # MOVED and ASK are followed by an inner loop of redis-py that does not depend on `retry`
-        RedisCluster(
+        Cluster(
             startup_nodes=[ClusterNode(host, port) for host, port in target.hosts],
             **tls,
             **_arguments(target, blocking=blocking),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from redis.asyncio import Redis, RedisCluster
+from redis.asyncio.client import PubSub
 from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
 from redis.exceptions import (
     AuthenticationError,
@@ -32,6 +34,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from sessions.clients import build_clients
 from sessions.errors import EmbeddedServerFailed, StoreMisconfigured, StoreUnavailable
+from sessions.keys import PREFIX, SHARDS
 from sessions.redis_url import HIDDEN, Kind, RedisUrl, masked, parse_redis_url
 from sessions.server_checks import CHECKED_SETTINGS, ServerFacts, check_server
 
@@ -46,6 +49,7 @@ LOADING_S = 60.0  # how long a server that was just started may read its data; a
 LOOK_AGAIN_S = 0.1
 KEEP_S = 1.0  # how soon a killed supervisor is noticed
 KEEP_AGAIN_S = 30.0  # after a failure: a full disk, for example, needs a person
+PROBE_MS = 10_000  # a probe's key goes by itself
 EMBEDDED_FOLDER = "valkey"  # inside the data folder, which has other things in it as well
 
 
@@ -77,6 +81,26 @@ class Backend:
             return f"embedded {name} in {self.lease.folder if self.lease else self.shown} (this machine only)"
         where = {"sentinel": " behind Sentinel", "cluster": " Cluster"}.get(self.kind, "")
         return f"{name}{where} at {self.shown}"
+
+    async def probe(self) -> None:
+        """Write a small key on every server that owns conversations; redis-py's error when one of them refuses.
+
+        A PING is not enough: a server that is full, read-only or without its replicas answers that one.
+        """
+        keys = [probe_key(0)]
+        if self.kind == "cluster":
+            await cast(RedisCluster, self.cmd).initialize()
+            keys = _one_key_each(cast(RedisCluster, self.cmd))
+        await asyncio.gather(*(self.cmd.set(key, "1", px=PROBE_MS) for key in keys))
+
+    async def pubsub(self) -> PubSub:
+        """A new subscriber on `blk`. In a cluster it belongs to some primary that the cluster has now: all hear all."""
+        if self.kind != "cluster":
+            return self.blk.pubsub()
+        cluster = cast(RedisCluster, self.blk)
+        await cluster.initialize()
+        await cluster.nodes_manager.initialize()  # the one before may have died, and nothing else would notice it here
+        return cluster.pubsub(node=random.choice(cluster.get_primaries()))  # noqa: S311  # spreads load, no secret
 
     async def close(self) -> None:
         """Close both clients and give back the lease of an embedded server. May be called twice."""
@@ -230,6 +254,24 @@ async def _facts(backend: Backend) -> Sequence[ServerFacts]:
     if not facts:
         raise RedisClusterException("no primary node was found")
     return facts
+
+
+def probe_key(shard: int) -> str:
+    """A key without meaning that `probe` writes, on the server of that shard."""
+    return f"{PREFIX}:{{s{shard:04d}}}:probe"
+
+
+def _one_key_each(cluster: RedisCluster) -> list[str]:
+    """For every primary the probe key of some shard that it owns."""
+    keys: dict[str, str] = {}
+    primaries = len(cluster.get_primaries())
+    for shard in range(SHARDS):
+        node = cluster.get_node_from_key(probe_key(shard))
+        if node is not None:
+            keys.setdefault(node.name, probe_key(shard))
+        if len(keys) == primaries:
+            break
+    return list(keys.values())
 
 
 async def _config(client: Redis | RedisCluster, **where: Any) -> Mapping[str, str] | None:

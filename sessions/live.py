@@ -1,6 +1,7 @@
 """Live: what happens in a conversation, as it happens. The log is the truth, pub/sub only wakes the reader up.
 
 One pub/sub connection per process. A reader that lost its connection, or fell behind, reads the log again.
+The process also listens to itself: a connection can be open and deaf (a frozen server, a master that was replaced).
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ import contextlib
 import json
 import logging
 import random
+import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from redis.exceptions import RedisError
+from redis.asyncio.client import PubSub
 
 from sessions import replies
+from sessions.cancellation import obedient
 from sessions.connect import Backend
-from sessions.errors import StoreError
-from sessions.keys import READY_CHANNEL, REVOKED_CHANNEL, Keys
+from sessions.errors import StoreError, StoreUnavailable
+from sessions.failures import FAILURES
+from sessions.keys import PREFIX, READY_CHANNEL, REVOKED_CHANNEL, Keys
 from sessions.model import Ephemeral, Event
 from sessions.store import Store
 
@@ -28,6 +32,10 @@ log = logging.getLogger("frontdesk.live")
 FEED_LIMIT = 1000  # items a slow reader may be behind before it must read the log instead
 POSITION_CHECK_S = 15.0  # a lost last message is found within this time (jittered, so that readers do not march)
 RECONNECT_S = 0.25  # between two tries to reach Redis
+CONNECT_S = 5.0  # a frozen server takes connections and never answers
+START_S = 10.0  # how long `start` waits to be heard
+BEAT_S = 2.0  # how often the process says something to itself
+SILENT_S = 6.0  # without hearing it for so long, the connection counts as lost
 
 
 class Feed:
@@ -98,13 +106,15 @@ class Live:
     """The process' one pub/sub reader. `start` before use; `healthy` is False while Redis cannot be heard."""
 
     def __init__(self, backend: Backend, store: Store) -> None:
-        self._client = backend.blk
+        self._backend = backend
         self._store = store
         self._feeds: dict[str, set[Feed]] = {}
         self._confirmed: dict[str, asyncio.Event] = {}
         self._callbacks: dict[str, list[Callable[[str], None]]] = {READY_CHANNEL: [], REVOKED_CHANNEL: []}
-        self._pubsub: Any = None
-        self._task: asyncio.Task[None] | None = None
+        self._beat_channel = f"{PREFIX}:beat:{secrets.token_hex(8)}"
+        self._heard = 0.0  # when the last beat came, by the loop's clock
+        self._pubsub: PubSub | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self.healthy = False
 
     def on_ready(self, callback: Callable[[str], None]) -> None:
@@ -116,17 +126,24 @@ class Live:
         self._callbacks[REVOKED_CHANNEL].append(callback)
 
     async def start(self) -> None:
-        """Connect and listen in the background; returns when Redis confirmed."""
+        """Connect and listen in the background; returns when Redis confirmed. StoreUnavailable when it does not."""
         ready = self._confirmed[READY_CHANNEL] = asyncio.Event()
-        self._task = asyncio.create_task(self._run(), name="frontdesk-live")
-        async with asyncio.timeout(10):
-            await ready.wait()
+        self._tasks = [
+            asyncio.create_task(self._run(), name="frontdesk-live"),
+            asyncio.create_task(self._beat(), name="frontdesk-beat"),
+        ]
+        try:
+            async with asyncio.timeout(START_S):
+                await ready.wait()
+        except TimeoutError:
+            await self.stop()
+            raise StoreUnavailable(f"nothing is heard from Redis within {START_S:.0f} s (pub/sub)") from None
 
     async def stop(self) -> None:
         """Stop listening; feeds get nothing more."""
-        if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self.healthy = False
 
     @asynccontextmanager
@@ -148,9 +165,7 @@ class Live:
         confirmed = self._confirmed.get(channel)
         if confirmed is None:
             confirmed = self._confirmed[channel] = asyncio.Event()
-            with contextlib.suppress(RedisError, OSError):  # the reader subscribes to everything when it reconnects
-                if self._pubsub is not None:
-                    await self._pubsub.subscribe(channel)
+            await self._tell("SUBSCRIBE", channel)
         with contextlib.suppress(TimeoutError):  # not confirmed: the feed reads the log, and again on each check
             async with asyncio.timeout(5):
                 await confirmed.wait()
@@ -158,12 +173,19 @@ class Live:
     async def _forget(self, channel: str) -> None:
         self._feeds.pop(channel, None)
         self._confirmed.pop(channel, None)
-        with contextlib.suppress(RedisError, OSError):
-            if self._pubsub is not None:
-                await self._pubsub.unsubscribe(channel)
-        if channel in self._feeds and self._pubsub is not None:  # somebody came back while we were leaving
-            with contextlib.suppress(RedisError, OSError):
-                await self._pubsub.subscribe(channel)
+        await self._tell("UNSUBSCRIBE", channel)
+        if channel in self._feeds:  # somebody came back while we were leaving
+            await self._tell("SUBSCRIBE", channel)
+
+    async def _tell(self, command: str, channel: str) -> None:
+        """Say something on the reader's connection; without one, the reader says it all when it connects again.
+
+        PubSub.subscribe would connect again by itself when the connection is lost, while the reader reads from it.
+        """
+        connection = self._pubsub.connection if self._pubsub is not None else None
+        if connection is not None and connection.is_connected:
+            with contextlib.suppress(*FAILURES):
+                await obedient(connection.send_command(command, channel, check_health=False))
 
     async def _run(self) -> None:
         while True:
@@ -171,36 +193,57 @@ class Live:
                 await self._listen()
             except asyncio.CancelledError:
                 raise
-            except (RedisError, OSError) as error:
-                log.warning("lost the live connection to Redis: %s", error)
+            except FAILURES as error:
+                if self.healthy:  # told once, not at each try
+                    log.warning("lost the live connection to Redis: %s", str(error) or type(error).__name__)
             except Exception:  # the reader must never die silently: the process would be deaf and look healthy
                 log.exception("the live reader failed and starts again")
             self.healthy = False
             await asyncio.sleep(RECONNECT_S)
 
     async def _listen(self) -> None:
-        pubsub = self._client.pubsub()
+        pubsub: PubSub | None = None
         try:
-            await pubsub.subscribe(*self._callbacks, *self._feeds)
-            self._pubsub = pubsub
-            self.healthy = True
-            for feeds in self._feeds.values():  # whatever came while nobody listened is in the log
-                for feed in feeds:
-                    feed.mark_dirty()
+            async with asyncio.timeout(CONNECT_S):
+                pubsub = await obedient(self._backend.pubsub())
+                known = [*self._callbacks, *self._feeds]
+                await obedient(pubsub.subscribe(*known, self._beat_channel))  # ours last: then all are confirmed
+                self._pubsub = pubsub
+                for channel in self._feeds.keys() - set(known):  # somebody came while we were connecting
+                    await self._tell("SUBSCRIBE", channel)
+            self._heard = asyncio.get_running_loop().time()
             while True:
-                message = await pubsub.get_message(ignore_subscribe_messages=False, timeout=None)
+                async with asyncio.timeout(BEAT_S + CONNECT_S):  # a lost connection is renewed inside before it is told
+                    message = await obedient(pubsub.get_message(ignore_subscribe_messages=False, timeout=BEAT_S))
                 if message is not None:
                     self._dispatch(message)
+                if asyncio.get_running_loop().time() - self._heard > SILENT_S:
+                    raise TimeoutError(f"nothing was heard for {SILENT_S:.0f} s")
         finally:
             self._pubsub = None
-            with contextlib.suppress(RedisError, OSError):
-                await pubsub.aclose()  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
+            if pubsub is not None:
+                with contextlib.suppress(*FAILURES):
+                    await pubsub.aclose()  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
+
+    async def _beat(self) -> None:
+        """Say something to ourselves the way that events come: through the master, and whatever nodes lie between."""
+        while True:
+            await asyncio.sleep(BEAT_S)
+            with contextlib.suppress(*FAILURES):  # then it is not heard either
+                async with asyncio.timeout(BEAT_S):
+                    await obedient(self._backend.cmd.publish(self._beat_channel, ""))
 
     def _dispatch(self, message: dict[str, Any]) -> None:
         channel = message["channel"]
-        if message["type"] == "subscribe":
+        if channel == self._beat_channel:
+            self._heard = asyncio.get_running_loop().time()
+            if message["type"] == "subscribe":
+                self.healthy = True
+        elif message["type"] == "subscribe":
             if channel in self._confirmed:
                 self._confirmed[channel].set()
+            for feed in self._feeds.get(channel, ()):  # what came before nobody has heard; it is in the log
+                feed.mark_dirty()
         elif message["type"] == "message" and channel in self._callbacks:
             for callback in self._callbacks[channel]:
                 callback(message["data"])

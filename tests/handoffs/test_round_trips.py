@@ -30,7 +30,8 @@ def sends(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sends]:
     send = AbstractConnection.send_packed_command
 
     async def counted(connection: AbstractConnection, *args: Any, **kwargs: Any) -> None:
-        found.count += 1
+        if b"fd:beat:" not in repr(args).encode():  # the process listens to itself, whatever it does
+            found.count += 1
         await send(connection, *args, **kwargs)
 
     monkeypatch.setattr(AbstractConnection, "send_packed_command", counted)

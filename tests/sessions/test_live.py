@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from redis.asyncio import RedisCluster
+
 from sessions.live import Feed, Live
 from sessions.model import Ephemeral, Event, Owner
 from sessions.store import Store
@@ -68,9 +70,15 @@ async def test_killed_reader_connection_loses_nothing(store: Store, live: Live, 
         for number in range(1, 301):
             await say(store, conversation_id, number)
             if number % 60 == 0:
-                await store.backend.cmd.client_kill_filter(_type="pubsub")
+                await kill_subscribers(store)
         await wait_until("all events are there", lambda: seqs(seen) == list(range(1, 301)))
     await wait_until("the reader is healthy again", lambda: live.healthy)
+
+
+async def kill_subscribers(store: Store) -> None:
+    """Cut every pub/sub connection; in a cluster they may be on any primary."""
+    where = {"target_nodes": RedisCluster.PRIMARIES} if store.backend.kind == "cluster" else {}
+    await store.backend.cmd.client_kill_filter(_type="pubsub", **where)
 
 
 async def test_slow_reader_gets_everything_from_the_log(store: Store, live: Live, conversation_id: str) -> None:
