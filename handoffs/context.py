@@ -32,6 +32,16 @@ class Values(Protocol):
         ...
 
 
+class Ledger(Protocol):
+    """Writes down calls that change something outside (see handoffs/ledger.py)."""
+
+    def key(self, agent_id: str, tool_name: str, arguments: str) -> str: ...
+
+    async def begin(self, key: str) -> tuple[bool, Any]: ...
+
+    async def finish(self, key: str, result: str) -> str: ...
+
+
 def _undecided(to: str) -> Decision:
     return Refused(to, "transfers are not possible here.", ())
 
@@ -56,6 +66,7 @@ class TurnContext:
     refusals: list[dict[str, str]] = field(default_factory=list)
     allowed_targets: tuple[str, ...] = ()
     decide: Decide = _undecided
+    ledger: Ledger | None = None
 
     def idempotency_key(self, tool_name: str, arguments: str) -> str:
         """A key for an outside system, stable across re-runs of the same call in the same turn."""

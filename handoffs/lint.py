@@ -154,11 +154,10 @@ def _tool_errors(agent: AgentSpec, tools: Toolbox) -> Iterator[Problem]:
     for place, name in enumerate(agent.tools):
         if name in ROUTER_TOOLS or name.startswith(ROUTER_PREFIX):
             yield _problem(agent, f"tools.{place}", f"the name `{name}` is the router's own; rename the tool")
-    for place, name in enumerate(agent.approval):
+    for field, name in (*_places("approval", agent.approval), *_places("read_only", agent.read_only)):
         if name not in agent.tools:
             own = f"its tools: {', '.join(agent.tools)}" if agent.tools else "it has no tools"
-            message = f"`{name}` is not a tool of this agent{suggest(name, agent.tools)} ({own})"
-            yield _problem(agent, f"approval.{place}", message)
+            yield _problem(agent, field, f"`{name}` is not a tool of this agent{suggest(name, agent.tools)} ({own})")
     unused = [name for name in tools.defined.get(agent.id, ()) if name not in agent.tools]
     if unused:
         message = (

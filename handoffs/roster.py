@@ -201,6 +201,7 @@ class AgentSettings(Model):
     requires: tuple[Id, ...] = ()
     tools: tuple[str, ...] = ()
     approval: tuple[str, ...] = ()
+    read_only: tuple[str, ...] = ()
     limits: AgentLimits = AgentLimits()
     on_error: Target | None = None
     announce: Text | None = None

@@ -13,6 +13,7 @@ from agents import Agent, FunctionTool, ModelProvider, ModelSettings, RunConfig,
 from handoffs.context import TurnContext
 from handoffs.encoder import Encoder
 from handoffs.knowledge import Knowledge, load_passages
+from handoffs.ledger import journalled
 from handoffs.policy import allowed_targets, approval_target, decide
 from handoffs.prompt import instructions, known_values, transfer_description
 from handoffs.roster import AgentSpec, Roster
@@ -103,11 +104,17 @@ class Team:
         )
 
 
+def _guarded(agent: AgentSpec, name: str, tool: FunctionTool, people: str) -> FunctionTool:
+    if name in agent.approval:
+        return approval_gate(tool, people)
+    return tool if name in agent.read_only else journalled(tool, people)
+
+
 def _agent_tools(
     roster: Roster, agent: AgentSpec, own: Mapping[str, FunctionTool], encoder: Encoder | None
 ) -> tuple[FunctionTool, ...]:
     gate = approval_target(roster, agent)
-    tools = [approval_gate(tool, gate) if name in agent.approval else tool for name, tool in own.items()]
+    tools = [_guarded(agent, name, tool, gate) for name, tool in own.items()]
     passages = load_passages(agent.folder / "knowledge")
     if passages:
         tools.append(search_tool(Knowledge(passages, encoder)))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from agents import FunctionTool, FunctionToolResult, RunContextWrapper, ToolsToFinalOutputResult
@@ -145,13 +146,14 @@ def approval_gate(tool: FunctionTool, target: str) -> FunctionTool:
         )
         return "Not done yet: a person has to approve this. The conversation is being handed to them."
 
-    return FunctionTool(
-        name=tool.name,
-        description=tool.description,
-        params_json_schema=tool.params_json_schema,
-        on_invoke_tool=invoke,
-        strict_json_schema=tool.strict_json_schema,
-    )
+    return with_invocation(tool, invoke)
+
+
+def with_invocation(tool: FunctionTool, invoke: Callable[[ToolContext[Any], str], Awaitable[Any]]) -> FunctionTool:
+    """A copy of `tool` that does something else when it is called. All the rest (schema, time-out ...) stays."""
+    changed = copy.copy(tool)
+    changed.on_invoke_tool = invoke
+    return changed
 
 
 def _facts(name: str, arguments: str) -> tuple[str, ...]:

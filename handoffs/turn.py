@@ -22,6 +22,7 @@ from agents.items import ItemHelpers, MessageOutputItem, TResponseInputItem
 from handoffs.context import TurnContext
 from handoffs.errors import BudgetSpent, ModelFailed
 from handoffs.history import Line, customer_item, lines_of, note, visible
+from handoffs.ledger import Ledger
 from handoffs.policy import exit_target, next_in_plan, owner_of
 from handoffs.relay import Relay
 from handoffs.roster import HUMAN, AgentSpec
@@ -165,6 +166,7 @@ class Turn:
             data_dir=self._team.data_dir,
             turn_id=self._turn_id,
             variables=dict(self._roster.desk.variables),
+            ledger=Ledger(self._store, self.conversation_id, self.token),
         )
         agent = self._team.agent(spec, context, self._state)
         by = {"kind": "ai", "id": spec.id, "name": self._roster.display_name(spec.id, self._state.language)}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agents import Model, ModelProvider, ModelSettings
-from agents.testing import ScriptedModel, assistant_message, function_call
+from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 
 from handoffs.roster import AgentSpec, DeskSpec, Roster
 from handoffs.router import Router
@@ -89,7 +89,7 @@ def says(text: str) -> Any:
     return assistant_message(text, item_id=f"msg_{next(_calls)}")
 
 
-def script(*steps: list[Any] | Exception) -> ScriptedModel:
+def script(*steps: list[Any] | Exception | ModelStep) -> ScriptedModel:
     """A model that gives these outputs, one per call."""
     return ScriptedModel(list(steps))
 

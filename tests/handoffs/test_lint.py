@@ -58,6 +58,7 @@ def test_a_folder_that_cannot_be_read_gives_the_loaders_problems(tmp_path: Path)
             "ask.0",
             "no agent `fraud_check` (there are: billing, triage)",
         ),
+        ("transfer_to: [human:support]\nread_only: [refund]", "read_only.0", "not a tool of this agent"),
         ("transfer_to: [human:support]\nask: [triage]", "ask", "do not work in this version"),
         ("transfer_to: [human:support]\nhistory: {mode: full}", "history.mode", "allowed: none, last, messages"),
         ("transfer_to: [human:support]\nthen: [trage]", "then.0", "did you mean `triage`?"),
