@@ -59,6 +59,7 @@ class Windows:
         page = await (context or await self.context(**options)).new_page()
         page.set_default_timeout(ANSWER_MS)
         page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
+        page.on("console", lambda message: print(f"[{message.type}] {message.text}"))  # shown when a test fails
         self.pages.append(page)
         return page
 

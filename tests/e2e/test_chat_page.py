@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import httpx2
 import pytest
+from agents import Model
 from playwright.async_api import expect
 
+from sessions.connect import Backend
+from sessions.live import Live
+from sessions.store import Store
+from tests.app.served import served
 from tests.e2e.browser import ANSWER_MS, Chat, Windows
-from tests.e2e.server import API_KEY, ServerProcess
+from tests.e2e.server import API_KEY, ServerProcess, free_port
+from tests.handoffs.desks import says, script
 
 pytestmark = pytest.mark.browser
 
@@ -189,3 +199,48 @@ async def test_the_page_fits_its_window(server: ServerProcess, windows: Windows,
     )
     assert min(sizes) >= 24
     await chat.picture(f"e2e-chat-{width}-{scheme}")
+
+
+HOST_PAGE = """<!doctype html><meta charset="utf-8"><title>Shop</title>
+<script type="module" src="{desk}/static/widget/frontdesk-chat.js"></script>
+<frontdesk-chat site-key="demo"></frontdesk-chat>"""
+HOST_POLICY = (
+    "default-src 'none'; script-src {desk}; connect-src {desk} {socket}; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+
+
+@asynccontextmanager
+async def website(port: int, page: str, policy: str) -> AsyncIterator[None]:
+    """A website that has this page everywhere."""
+    head = (
+        f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Security-Policy: {policy}\r\nConnection: close\r\n\r\n"
+    )
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write((head + page).encode())
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", port):
+        yield
+
+
+async def test_another_site_embeds_the_widget_under_a_strict_policy(
+    backend: Backend, store: Store, live: Live, tmp_path: Path, windows: Windows
+) -> None:
+    """One script tag on a shop's page: the widget needs no inline style, no eval, only our address in the policy."""
+    models: dict[str, Model] = {"triage": script([says("Hello from the desk.")])}
+    port = free_port()
+    shop_site = f"http://localhost:{port}"  # another origin; Chromium lets only local pages load from 127.0.0.1
+    async with served(backend, store, live, tmp_path, models, allowed_origins=(shop_site,)) as desk:
+        policy = HOST_POLICY.format(desk=desk.http, socket=f"ws://{desk.address}")
+        async with website(port, HOST_PAGE.format(desk=desk.http), policy):
+            page = await windows.page()
+            await page.goto(f"{shop_site}/")
+            chat = Chat(page, shop_site)
+            await chat.connected()
+            await chat.write("hello")
+            await expect(await chat.answered(1)).to_contain_text("Hello from the desk.")
+            assert await windows.found() == []
+            await page.close()
