@@ -1,0 +1,96 @@
+"""The desk that is shipped in agents/, with the offline model: what a first-time visitor will try."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.offline.encoder import SentenceEncoder
+from app.offline.provider import OfflineProvider
+from handoffs.knowledge import Knowledge, load_passages
+from handoffs.loader import load_roster
+from handoffs.roster import Roster
+from handoffs.toolbox import load_tools
+from tests.app.offline.talk import Talk
+
+AGENTS = Path(__file__).parents[3] / "agents"
+
+
+@pytest.fixture(scope="module")
+def shop() -> Roster:
+    return load_roster(AGENTS)
+
+
+@pytest.fixture
+def visit(shop: Roster, encoder: SentenceEncoder, tmp_path: Path) -> Callable[..., Talk]:
+    """Starts a conversation with the shop: `visit("zh")`."""
+    tools = {agent: list(found.values()) for agent, found in load_tools(shop).items()}
+    passages = {agent.id: load_passages(agent.folder / "knowledge") for agent in shop.agents.values()}
+    knowledge = {agent: Knowledge(found, encoder) for agent, found in passages.items() if found}
+    provider = OfflineProvider(shop, encoder, delay_s=0)
+    return lambda language="en": Talk(shop, provider, tmp_path, tools, knowledge, language)
+
+
+async def test_charged_twice_and_the_parcel(visit: Callable[..., Talk]) -> None:
+    """The headline: billing first, its tool once the number is there, then on to orders for the second question."""
+    talk = visit()
+    first = await talk.say("I was charged twice for my order, and where is my parcel?")
+    assert (first.owner, first.transfers[0].brief.open_questions) == ("billing", ("where is my parcel?",))
+    second = await talk.say("A-10023")
+    assert second.tools() == ["find_duplicate_charge"]
+    assert "charged twice" in second.answer and "Orders and delivery" in second.answer
+    third = await talk.say("yes please")
+    assert (third.owner, third.tools()[-1]) == ("orders", "track_parcel")
+    assert "A-10023" in third.answer
+
+
+@pytest.mark.parametrize(
+    ("text", "owner"),
+    [
+        ("why was I charged two times", "billing"),
+        ("Where's my package? It should have come on Monday.", "orders"),
+        ("I'd like to send the vase back", "returns"),
+        ("the speaker does not connect to my phone any more", "technical"),
+        ("同一个订单扣了我两次钱", "billing"),
+        ("我的快递怎么还没到", "orders"),
+        ("杯子收到就是碎的", "returns"),
+        ("台灯不亮了", "technical"),
+        ("Hello!", "triage"),
+        ("How is the weather on Mars?", "triage"),
+        ("let me talk to a human please", "human:support"),
+        ("转人工", "human:support"),
+    ],
+)
+async def test_first_messages_reach_their_agent(visit: Callable[..., Talk], text: str, owner: str) -> None:
+    """Phrasings that are in no agent's examples reach the agent they are about, in both languages."""
+    talk = visit("zh" if any("\u3400" <= c <= "\u9fff" for c in text) else "en")
+    assert (await talk.say(text)).owner == owner
+
+
+async def test_a_refund_is_only_called_for_when_the_customer_asks(visit: Callable[..., Talk]) -> None:
+    """Finding a double charge refunds nothing; the customer's own wish does, with the amount that the tool named."""
+    talk = visit()
+    found = await talk.say("I was charged twice for order A-10023")
+    assert found.tools() == ["transfer_to_agent", "find_duplicate_charge"]
+    asked = await talk.say("please refund the second payment")
+    assert asked.tools() == ["issue_refund"]
+    assert '"order_number": "A-10023"' in asked.calls[0][2]
+
+
+async def test_knowledge_is_quoted_in_both_languages(visit: Callable[..., Talk]) -> None:
+    """The same question gets the passage of its language, with the source."""
+    english = await visit().say("How long is the warranty?")
+    assert "24 months" in english.answer and "[source: technical/" in english.answer
+    chinese = await visit("zh").say("保修期多长时间？")
+    assert "24" in chinese.answer and "[来源：technical/" in chinese.answer
+
+
+async def test_the_shop_is_fitted_within_a_second(shop: Roster, encoder: SentenceEncoder) -> None:
+    """With the weights loaded, the demo desk is ready to route in under a second."""
+    encoder.encode(["warm"])
+    begun = time.process_time()
+    OfflineProvider(shop, encoder, delay_s=0).warm()
+    assert time.process_time() - begun < 1.0
