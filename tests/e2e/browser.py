@@ -17,6 +17,7 @@ from tests.support import SCALE
 ARTIFACTS = Path(__file__).parents[2] / "test-artifacts"
 ARGUMENTS = ["--no-sandbox", "--disable-quic", "--disable-background-networking", "--disable-gpu"]
 ANSWER_MS = 20_000 * SCALE
+CONNECT_MS = 45_000 * SCALE  # the page's back-off grows to 30 s while no server is there
 WATCH_POLICY = """
   window.violations = [];
   document.addEventListener("securitypolicyviolation", (event) =>
@@ -90,7 +91,7 @@ class Chat:
         return self
 
     async def connected(self) -> None:
-        await expect(self.element).to_have_attribute("state", "open", timeout=ANSWER_MS)
+        await expect(self.element).to_have_attribute("state", "open", timeout=CONNECT_MS)
 
     async def write(self, text: str) -> None:
         await self.box.fill(text)
