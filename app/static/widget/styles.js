@@ -118,6 +118,7 @@ header { display: flex; align-items: center; gap: .75rem; padding: .75rem 1rem; 
 .change { align-self: stretch; margin: 1.1rem 0 .5rem; font-size: .8125rem; color: var(--soft); text-align: center; }
 .change .hands { display: flex; align-items: center; justify-content: center; gap: .55rem; font-size: .8125rem; }
 .change .hands .tag { min-width: 0; }
+.change .hands .tag:not(.from) { flex: none; max-width: 70%; }
 .change .hands::before, .change .hands::after { content: ""; flex: 1 1 .5rem; height: 1px; background: var(--line); }
 .change .arrow { color: var(--soft); }
 .change .from { opacity: .7; }
