@@ -15,9 +15,9 @@ STEPS = 40
 
 
 @pytest.fixture
-def bench(valkey_dir: Path) -> Iterator[Bench]:
-    """The shipped scripts on the run's server, driven from one loop."""
-    with open_bench(valkey_dir) as opened:
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """The shipped scripts on a server of their own."""
+    with open_bench(tmp_path) as opened:
         yield opened
 
 
