@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 from handoffs.encoder import Encoder
 
 BM25_WEIGHT = 0.5
+SAME_SCRIPT = 1.0  # z-scores: a passage that the asker can read goes before an equally near translation
 MAX_PASSAGE_CHARS = 1_200  # a longer section is cut between paragraphs: a model has to read what it gets
 MAX_QUERY_CHARS = 1_000
 BM25_HALF = 4.0  # the BM25 score that counts as .5 when there is no encoder
 _HEADING = re.compile(r"^(#{1,6})\s+(.+?)\s*#*$")
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _RUN = re.compile(r"[\u3400-\u9fff]+|[^\W_\u3400-\u9fff]+")
+_HAN = re.compile(r"[\u3400-\u9fff]")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
 Scores = NDArray[np.float64]
@@ -133,7 +135,8 @@ class Knowledge:
         if self._encoder is None:
             return self._best(words, words / (words + BM25_HALF), k, above=0.0)
         meaning = self._index.meaning(query, self._encoder)
-        return self._best(_standard(meaning) + BM25_WEIGHT * _standard(words), meaning, k)
+        ranking = _standard(meaning) + BM25_WEIGHT * _standard(words) + SAME_SCRIPT * self._index.readable(query)
+        return self._best(ranking, meaning, k)
 
     def _best(self, ranking: Scores, scores: Scores, k: int, above: float = -1.0) -> list[Hit]:
         order = [int(row) for row in np.argsort(-ranking, kind="stable")[:k] if scores[row] > above]
@@ -147,12 +150,17 @@ class _Index:
         import bm25s  # type: ignore[import-untyped]  # carries no types; half a second to import, only needed here
 
         self._size = len(passages)
+        self._chinese = np.array([bool(_HAN.search(passage.text)) for passage in passages])
         self._bm25: Any = bm25s.BM25()
         tokens = [words(passage.indexed) or ["-"] for passage in passages]  # bm25s divides by the mean length
         self._bm25.index(tokens, show_progress=False)
         texts = [(row, text) for row, passage in enumerate(passages) for text in _views(passage)]
         self._rows = np.array([row for row, _ in texts])
         self._vectors = encoder.encode([text for _, text in texts]) if encoder else None
+
+    def readable(self, query: str) -> Scores:
+        """1 for each passage in the query's script, else 0; shape (passages,)."""
+        return np.asarray(self._chinese == bool(_HAN.search(query)), dtype=np.float64)
 
     def words(self, query: str) -> Scores:
         """BM25 of each passage, shape (passages,); zeros when no word is known."""

@@ -13,7 +13,6 @@ from app.offline.sentences import language_of
 from handoffs.encoder import Encoder
 
 FLOOR = 0.30  # cosine of the question to the best sentence; research: .23 keeps 95 % and rejects only 66 %
-LANGUAGE_BONUS = 0.12  # a passage in the customer's language may be this much less similar
 WHOLE_CHARS = 320  # a passage this short is quoted whole
 QUOTE_SENTENCES = 3
 NEAR_BEST = 0.75  # of the best sentence's cosine; further ones are left out
@@ -49,14 +48,12 @@ def passages_of(output: str) -> list[Found]:
 
 
 def best_quote(question: str, passages: Sequence[Found], language: str, encoder: Encoder) -> Quote | None:
-    """The sentences to answer `question` with; None when no passage is near enough."""
+    """The sentences to answer `question` with: of the first passage that is near enough, in the customer's language if
+    there is one; None when no passage is near enough."""
     quotes = [quote for passage in passages if (quote := _quote(question, passage, encoder)) is not None]
     near = [quote for quote in quotes if quote.similarity >= FLOOR]
-    return max(near, key=lambda q: q.similarity + _bonus(q, language), default=None)
-
-
-def _bonus(quote: Quote, language: str) -> float:
-    return LANGUAGE_BONUS if language_of(quote.text) == language else 0.0
+    readable = [quote for quote in near if language_of(quote.text) == language]
+    return next(iter(readable or near), None)
 
 
 def _quote(question: str, passage: Found, encoder: Encoder) -> Quote | None:

@@ -110,7 +110,7 @@ def _triage(requests: Sequence[Part], floor: float, home: str) -> Decision:
     known = [part for part in requests if part.match and in_scope(part.match, floor) and _best(part) != home]
     certain = [part for part in known if _certain(part, floor)]
     if certain:
-        sure = [part for part in certain if _surely(part, floor)]
+        sure = [part for part in certain if _surely(part, floor) or part.text.endswith(("?", "？"))]
         several = len({_best(part) for part in sure}) > 1
         first = sure[0] if several else max(certain, key=_similarity)
         open_questions = tuple(part.text for part in sure if _best(part) != _best(first)) if several else ()

@@ -13,7 +13,7 @@ from app.offline.texts import LANGUAGES
 from handoffs.encoder import Encoder, Vectors
 
 HUMAN = "human"
-KINDS = ("greeting", "mood", "help", "thanks", "bye", "yes", "no", HUMAN)
+KINDS = ("greeting", "mood", "bot", "help", "thanks", "bye", "yes", "no", HUMAN)
 SHORT_WORDS = 6  # a longer sentence that is merely like "yes" says something else
 _EDGES = re.compile(r"^[\W_]+|[\W_]+$")
 

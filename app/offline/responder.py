@@ -22,9 +22,10 @@ from handoffs.encoder import Encoder
 
 REQUESTS_ANSWERED = 3  # of one turn; the rest of a longer list is for the customer to repeat
 EARLIER_READ = 6  # customer messages back in which a pending request is looked for
+SURE_TALK = 0.55  # of a sentence to a listed remark before it is answered as one; less near, it is only not routed
 TALK = (
     "help",
-    "human",
+    "bot",
     "thanks",
     "bye",
     "no",
@@ -238,15 +239,20 @@ class Responder:
             return self._small_talk(at)
         if decision.rule is Rule.OWN:  # a value or the agent's own name, and nothing that it could be about
             return at.say("help")
+        return self._lost(at)
+
+    def _lost(self, at: Situation) -> str:
         if at.subject:
             return _lines(at.say("unknown"), self._offer_person(at))
         return _lines(at.say("stay"), at.topics())
 
     def _small_talk(self, at: Situation) -> str:
         parts = [reading.whole for reading in self._read(at, at.talk.messages)]
-        kinds = {part.remark.kind for part in parts}
-        kind = next((kind for kind in TALK if kind in kinds), "greeting")
-        key = "greeting" if kind in ("mood", "human") else kind
+        kinds = {part.remark.kind for part in parts if part.remark.similarity >= SURE_TALK}
+        kind = next((kind for kind in TALK if kind in kinds), "")
+        if not kind:
+            return self._lost(at)
+        key = "greeting" if kind == "mood" else kind
         return _lines(at.say(key), at.topics() if key in ("greeting", "help") and not at.subject else "")
 
 

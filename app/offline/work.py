@@ -11,13 +11,13 @@ from app.offline.answers import Quote, best_quote, passages_of
 from app.offline.situation import Situation
 from app.offline.slots import Slot, bare, find
 from app.offline.steps import Call
-from app.offline.texts import LANGUAGES, asks_about, is_personal, phrase
+from app.offline.texts import LANGUAGES, asks_about, is_personal, phrase, wishes_for
 from app.offline.toolset import SEARCH, OwnTool
 from handoffs.encoder import Encoder
 
 TOOL_FLOOR = 0.36  # cosine of a request to a tool's name or description; below it a tool is never called
 TOOL_SURE = 0.50  # from here a tool goes before the knowledge
-ACTION_HANDICAP = 0.05  # a tool that changes something must be that much nearer than one that looks something up
+LOOK_FIRST = 0.20  # a tool that looks something up may be this much less near than one that changes something
 SLOT_BONUS = 0.10  # the request itself carries a value that only this kind of tool asks for
 
 
@@ -77,17 +77,30 @@ def next_outcome(at: Situation, request: str, encoder: Encoder) -> Outcome | Cal
 
 
 def best_tool(at: Situation, request: str, encoder: Encoder) -> Fit | None:
-    """The own tool whose name or description is nearest to the request, if it is near enough."""
-    fits = [_fit(tool, request, encoder) for tool in at.tools.own]
-    best = max(fits, key=lambda fit: fit.score, default=None)
-    return best if best and best.score >= TOOL_FLOOR else None
+    """The own tool that is nearest to the request, if one is near enough.
+
+    One that changes something needs a wish in so many words, and comes after one that looks: when the agent can check
+    first and has not done so in an earlier turn, it checks, and the customer decides on the result.
+    """
+    fits = [_fit(tool, request, encoder) for tool in at.tools.own if tool.only_reads or _wishes(tool, request)]
+    near = sorted((fit for fit in fits if fit.score >= TOOL_FLOOR), key=lambda fit: -fit.score)
+    best = near[0] if near else None
+    if best is None or best.tool.only_reads:
+        return best
+    done = {call.name for call in at.talk.done}
+    checks = [fit for fit in near if fit.tool.only_reads and fit.tool.name not in done]
+    return next((fit for fit in checks if fit.score >= best.score - LOOK_FIRST), best)
+
+
+def _wishes(tool: OwnTool, request: str) -> bool:
+    """Whether a request asks for something to be done: please, I want ..., or the tool's own verb."""
+    return wishes_for(request) or tool.name.split("_")[0] in request.lower().split()
 
 
 def _fit(tool: OwnTool, request: str, encoder: Encoder) -> Fit:
     rows = encoder.encode([request, *tool.texts()])
     score = float((rows[1:] @ rows[0]).max())
-    score += SLOT_BONUS if _carries(tool, request) else 0.0
-    return Fit(tool, score if tool.only_reads else score - ACTION_HANDICAP)
+    return Fit(tool, score + (SLOT_BONUS if _carries(tool, request) else 0.0))
 
 
 def _carries(tool: OwnTool, request: str) -> bool:

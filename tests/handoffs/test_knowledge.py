@@ -86,7 +86,7 @@ def test_meaning_finds_what_shares_no_word(encoder: SentenceEncoder) -> None:
     knowledge = Knowledge(split("billing/refunds.md", REFUNDS), encoder)
     best = knowledge.search("when do I get my money back on my credit card")[0]
     assert best.passage.heading in ("Refund times", "退款时间")
-    assert 0.4 < best.score <= 1.0
+    assert 0.3 < best.score <= 1.0
 
 
 def test_nothing_matches_a_foreign_question(encoder: SentenceEncoder) -> None:

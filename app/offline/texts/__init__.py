@@ -21,6 +21,7 @@ class Wording(Protocol):
     NEITHER: tuple[str, ...]
     FILLERS: frozenset[str]
     POLICY: tuple[str, ...]  # patterns of a question about how things are
+    WISH: tuple[str, ...]  # patterns of a wish that something be done
     PERSONAL: tuple[str, ...]  # patterns of words for what is the customer's own
     HUMAN: tuple[str, ...]  # patterns of a wish for a human
 
@@ -74,6 +75,11 @@ def wishes_human(text: str) -> bool:
 def asks_about(text: str) -> bool:
     """Whether a text asks how things are (how long, what if, may I) and so does not ask for something to be done."""
     return _any("POLICY", text)
+
+
+def wishes_for(text: str) -> bool:
+    """Whether a text asks for something to be done ("please ...", "I want ...", "帮我 ...")."""
+    return _any("WISH", text)
 
 
 def is_personal(text: str) -> bool:

@@ -11,7 +11,8 @@ PHRASES = {
     "help": "Of course. Please tell me in a sentence what it is about.",
     "thanks": "You're welcome. Is there anything else?",
     "bye": "Thank you for writing. Goodbye!",
-    "yes": "All right. What would you like to know?",
+    "yes": "All right. Is there anything else I can do?",
+    "bot": "I'm an automated assistant: I find the right colleague and quote what is written down.",
     "no": "All right. Just write if there is anything else.",
     "empty": "I could not read any words in that. What can I help you with?",
     "ask": "Is it about {a} or {b}?",
@@ -45,9 +46,8 @@ REMARKS: dict[str, tuple[str, ...]] = {
         "best regards",
         "kind regards",
         "have a nice day",
-        "who are you",
-        "are you a bot",
     ),
+    "bot": ("are you a bot", "are you human", "who am I talking to", "who are you", "is this an automatic answer"),
     "help": (
         "I need help",
         "can you help me",
@@ -123,3 +123,7 @@ HUMAN: tuple[str, ...] = (
     r"^\W*(human|agent|operator|representative|live agent|real person)( please)?\W*$",
 )
 PERSONAL: tuple[str, ...] = (r"\b(my|mine|our)\b",)
+WISH: tuple[str, ...] = (
+    r"\b(please|pls|go ahead|do it)\b",
+    r"\bi('d| would) (like|love)|\bi (want|need|wish)\b|\b(can|could|would|will) you\b|\bwould you like me to\b",
+)

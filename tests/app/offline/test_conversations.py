@@ -129,6 +129,22 @@ async def test_a_wish_for_a_person_is_met(talk: MakeTalk, text: str) -> None:
     assert (await talk(owner="rooms").say(text)).owner == "human:people"
 
 
+@pytest.mark.parametrize(("text", "says"), [("Are you a bot?", "automated"), ("你是机器人吗？", "自动客服")])
+async def test_it_says_that_it_is_no_person(talk: MakeTalk, text: str, says: str) -> None:
+    """Asked whether it is a bot, it says so."""
+    assert says in (await talk().say(text)).answer
+
+
+async def test_what_cannot_be_done_here_is_asked_of_the_start_agent(talk: MakeTalk) -> None:
+    """A specialist without a way to another agent goes by the start agent, which has one."""
+    one = talk(owner="rooms")
+    one.roster = one.roster.model_copy(
+        update={"agents": {**one.roster.agents, "rooms": one.roster["rooms"].model_copy(update={"transfer_to": ()})}}
+    )
+    turn = await one.say("my card was charged twice")
+    assert [request.to for request in turn.transfers] == ["welcome", "money"]
+
+
 @pytest.mark.parametrize("text", ["ok thanks", "yes", "BK-4711", "hello", "my number is BK-4711", "谢谢", "12345"])
 async def test_small_talk_and_bare_values_never_move_a_conversation(talk: MakeTalk, text: str) -> None:
     """A specialist keeps the conversation when a message asks for nothing."""

@@ -80,6 +80,21 @@ async def test_a_refund_is_only_called_for_when_the_customer_asks(visit: Callabl
     assert '"order_number": "A-10023"' in asked.calls[0][2]
 
 
+async def test_a_return_is_checked_first_and_opened_on_yes(visit: Callable[..., Talk]) -> None:
+    """Before something is changed the agent looks, and the customer decides on what it found."""
+    talk = visit()
+    looked = await talk.say("I want to return the vase from order A-10031")
+    assert looked.tools() == ["transfer_to_agent", "check_return"]
+    assert (await talk.say("yes please")).tools() == ["open_return"]
+
+
+async def test_one_word_changes_nothing(visit: Callable[..., Talk]) -> None:
+    """A subject without a wish, and then a number, look something up and open nothing."""
+    talk = visit()
+    await talk.say("returns")
+    assert "open_return" not in (await talk.say("A-10031")).tools()
+
+
 async def test_knowledge_is_quoted_in_both_languages(visit: Callable[..., Talk]) -> None:
     """The same question gets the passage of its language, with the source."""
     english = await visit().say("How long is the warranty?")
