@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,11 @@ from sessions.store import Store
 FLUSH_S = 0.04  # a widget shows 25 pieces a second as a flow; more would only cost Redis and sockets
 
 
+def new_message_id() -> str:
+    """An id for a message that somebody at the desk begins to write."""
+    return f"m_{secrets.token_hex(10)}"
+
+
 class Relay:
     """One message being written. `sent` is how many characters were shown; `on_stale` is called once, when fenced."""
 
@@ -25,11 +31,10 @@ class Relay:
         store: Store,
         conversation_id: str,
         token: Token,
-        message_id: str,
         by: dict[str, Any],
         on_stale: Callable[[], None],
     ) -> None:
-        self.message_id = message_id
+        self.message_id = new_message_id()
         self.sent = 0
         self._text = ""
         self._store = store

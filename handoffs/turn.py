@@ -10,22 +10,18 @@ import contextlib
 import json
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, cast
-
-from agents import Runner, RunResultStreaming
-from agents.exceptions import MaxTurnsExceeded
-from agents.items import ItemHelpers, MessageOutputItem, TResponseInputItem
+from typing import Any
 
 from handoffs.context import TurnContext
-from handoffs.errors import BudgetSpent, ModelFailed
+from handoffs.errors import ModelFailed
 from handoffs.history import Line, customer_item, lines_of, note, visible
 from handoffs.ledger import Ledger
 from handoffs.policy import exit_target, next_in_plan, owner_of
-from handoffs.relay import Relay
+from handoffs.relay import Relay, new_message_id
 from handoffs.roster import HUMAN, AgentSpec
+from handoffs.run import AgentRun, Said
 from handoffs.shared_values import AgentValues
 from handoffs.state import RouterState, detect_language
 from handoffs.team import Team
@@ -42,19 +38,6 @@ log = logging.getLogger("frontdesk.turn")
 
 MAX_ATTEMPTS = 3  # a turn that died this often goes to people instead of round again
 RENEWALS = 3  # per lease: one lost renewal must not cost the turn
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What one run gave: text for the customer, a transfer, both, or a failure."""
-
-    message_id: str
-    text: str = ""
-    request: TransferRequest | None = None
-    refusals: tuple[dict[str, str], ...] = ()
-    tools: tuple[str, ...] = ()
-    error: Exception | None = None
-    shown: int = 0
 
 
 class Turn:
@@ -79,7 +62,7 @@ class Turn:
         self._step = 0
         self._writing = asyncio.Lock()  # a renewal must not meet a transfer that is changing the token
         self._lost = False
-        self._cancel_run: Callable[[], None] | None = None
+        self._run: AgentRun | None = None
         self._turn_id = f"{grant.pending[0].seq if grant.pending else 0}"
 
     # -- being the owner -------------------------------------------------------------------------------------------
@@ -87,8 +70,8 @@ class Turn:
     def lose(self) -> None:
         """Somebody else owns now: stop the model, show and write nothing more."""
         self._lost = True
-        if self._cancel_run is not None:
-            self._cancel_run()
+        if self._run is not None:
+            self._run.stop()
 
     async def verify(self) -> None:
         """Renew the lease; `lose` when the token is not the owner's any more."""
@@ -130,7 +113,7 @@ class Turn:
         if spec is None:
             return await self._follow_successor(session)
         if self._attempts > MAX_ATTEMPTS:
-            said = Said(_message_id(), error=ModelFailed(spec.id, f"{self._attempts - 1} attempts did not end"))
+            said = Said(new_message_id(), error=ModelFailed(spec.id, f"{self._attempts - 1} attempts did not end"))
         else:
             said = await self._speak(spec, session)
         self._attempts = 0
@@ -153,16 +136,13 @@ class Turn:
             language = detect_language(message.text, self._roster.desk.languages, hint)
         self._state = self._state.model_copy(update={"language": language})
 
-    # -- run the agent ---------------------------------------------------------------------------------------------
-
     async def _speak(self, spec: AgentSpec, session: IsolatedSession) -> Said:
-        values = AgentValues(self._values, self._roster, spec)
         context = TurnContext(
             conversation_id=self.conversation_id,
             agent_id=spec.id,
             epoch=self.token.epoch,
             language=self._state.language,
-            values=values,
+            values=AgentValues(self._values, self._roster, spec),
             data_dir=self._team.data_dir,
             turn_id=self._turn_id,
             variables=dict(self._roster.desk.variables),
@@ -170,55 +150,14 @@ class Turn:
         )
         agent = self._team.agent(spec, context, self._state)
         by = {"kind": "ai", "id": spec.id, "name": self._roster.display_name(spec.id, self._state.language)}
-        relay = Relay(self._store, self.conversation_id, self.token, _message_id(), by, self.lose)
-        tools: list[str] = []
-        error: Exception | None = None
-        result: RunResultStreaming | None = None
-        try:
-            result = Runner.run_streamed(
-                agent,
-                cast("list[TResponseInputItem]", [customer_item(message.text) for message in self._pending]),
-                context=context,
-                session=session,
-                max_turns=spec.limits.model_calls,
-                run_config=self._team.run_config,
-            )
-            await self._listen(spec, result, relay, tools)
-        except (asyncio.CancelledError, StaleOwner):
-            raise
-        except Exception as failure:  # whatever a model, a tool or the SDK does, the customer gets a defined next owner
-            error = _named(spec, failure)
-        finally:
-            self._cancel_run = None
-            await relay.close()
+        relay = Relay(self._store, self.conversation_id, self.token, by, self.lose)
+        self._run = AgentRun(agent, spec, context, relay, self._team.run_config)
+        if self._lost:
+            self._run.stop()
+        said = await self._run.speak(session, [customer_item(message.text) for message in self._pending])
         if self._lost:
             raise StaleOwner(self.conversation_id, owner="somebody else", epoch=self.token.epoch)
-        text = _text(result, relay) if result is not None else ""
-        if error is None and context.request is None and not text:
-            error = ModelFailed(spec.id, "it said nothing")
-        refusals = tuple(context.refusals)
-        return Said(relay.message_id, text, context.request, refusals, tuple(tools), error, relay.sent)
-
-    async def _listen(self, spec: AgentSpec, result: RunResultStreaming, relay: Relay, tools: list[str]) -> None:
-        self._cancel_run = lambda: result.cancel("immediate")
-        if self._lost:
-            self._cancel_run()
-        last_item = ""
-        try:
-            async with asyncio.timeout(spec.limits.seconds):
-                async for event in result.stream_events():
-                    if self._lost:
-                        continue  # the run is being cancelled; keep draining or it goes on in the background
-                    if event.type == "raw_response_event" and event.data.type == "response.output_text.delta":
-                        gap = "\n\n" if relay.text and event.data.item_id != last_item else ""
-                        last_item = event.data.item_id
-                        relay.write(gap + event.data.delta)
-                    elif event.type == "run_item_stream_event" and event.name == "tool_called":
-                        tools.append(str(getattr(event.item.raw_item, "name", "?")))
-        except TimeoutError:
-            raise BudgetSpent(spec.id, what="seconds", limit=spec.limits.seconds) from None
-        if not self._lost and result.run_loop_exception is not None:
-            raise result.run_loop_exception
+        return said
 
     # -- and make it true ------------------------------------------------------------------------------------------
 
@@ -314,7 +253,7 @@ class Turn:
         text = self._roster.announcement(to, language)
         if to.startswith(HUMAN):
             text = sentence("to_queue", language, name=self._roster.display_name(to, language))
-        return await self._move(spec, session, request, text=text, before=[], said=Said(_message_id()))
+        return await self._move(spec, session, request, text=text, before=[], said=Said(new_message_id()))
 
     async def _move(
         self,
@@ -427,18 +366,3 @@ def transfer_record(to: str) -> list[Item]:
         {"type": "function_call", "call_id": call_id, "name": TRANSFER, "arguments": arguments},
         {"type": "function_call_output", "call_id": call_id, "output": json.dumps({"transferring_to": to})},
     ]
-
-
-def _message_id() -> str:
-    return f"m_{secrets.token_hex(10)}"
-
-
-def _text(result: RunResultStreaming, relay: Relay) -> str:
-    parts = [ItemHelpers.text_message_output(i) for i in result.new_items if isinstance(i, MessageOutputItem)]
-    return "\n\n".join(part.strip() for part in parts if part.strip()) or relay.text.strip()
-
-
-def _named(spec: AgentSpec, failure: Exception) -> Exception:
-    if isinstance(failure, MaxTurnsExceeded):
-        return BudgetSpent(spec.id, what="model_calls", limit=spec.limits.model_calls)
-    return failure

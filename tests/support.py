@@ -12,7 +12,7 @@ from typing import Any
 SCALE = float(os.environ.get("FRONTDESK_TEST_TIMEOUT_SCALE", "1"))  # slow machines stretch every waiting time
 
 
-async def wait_until(description: str, condition: Callable[[], Any], timeout_s: float = 10.0) -> Any:
+async def wait_until(description: str, condition: Callable[[], Any], timeout_s: float = 30.0) -> Any:
     """Poll `condition` (plain or async) until it gives something true; fail with `description` after `timeout_s`."""
     deadline = time.monotonic() + timeout_s * SCALE
     while True:
