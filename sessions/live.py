@@ -12,6 +12,7 @@ import json
 import logging
 import random
 import secrets
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -29,6 +30,7 @@ from sessions.store import Store
 
 log = logging.getLogger("frontdesk.live")
 
+ENDED = 64  # newest messages whose late pieces are recognised; only those around one reading of the log can be late
 FEED_LIMIT = 1000  # items a slow reader may be behind before it must read the log instead
 POSITION_CHECK_S = 15.0  # a lost last message is found within this time (jittered, so that readers do not march)
 RECONNECT_S = 0.25  # between two tries to reach Redis
@@ -47,6 +49,7 @@ class Feed:
         self._store = store
         self._queue: asyncio.Queue[Event | Ephemeral | None] = asyncio.Queue(FEED_LIMIT)
         self._dirty = True  # the log must be read before anything else is believed
+        self._ended: deque[str] = deque(maxlen=ENDED)  # messages that are whole, or were taken back
 
     def push(self, item: Event | Ephemeral) -> None:
         """Called by the reader task; never waits."""
@@ -68,18 +71,29 @@ class Feed:
             if self._dirty:
                 self._dirty = False
                 async for event in self._from_log():
+                    self._note(event)
                     yield event
                 continue
             item = await self._next()
             if item is None:
                 self._dirty = True
             elif isinstance(item, Ephemeral):
-                yield item
+                if item.data.get("mid") not in self._ended:
+                    yield item
             elif item.seq == self.seq + 1:
                 self.seq = item.seq
+                self._note(item)
                 yield item
             elif item.seq > self.seq:
                 self._dirty = True
+
+    def _note(self, event: Event) -> None:
+        """A piece that waited in the queue while the log was read must not follow the end of its message.
+
+        Else a late reader would be shown a draft that was taken back when somebody else became the owner.
+        """
+        if event.type in ("msg.created", "msg.retracted"):
+            self._ended.append(str(event.data.get("id")))
 
     async def _next(self) -> Event | Ephemeral | None:
         wait_s = POSITION_CHECK_S * random.uniform(0.75, 1.25)  # noqa: S311  # jitter, not a secret
