@@ -219,7 +219,7 @@ def _under_token(op: Operation, change: Callable[[State], State]) -> Next:
     """What needs the token: done if the state's fence is the operation's, refused as stale if it is not."""
 
     def apply(state: State | None) -> Sequence[State | None]:
-        holds = state is not None and state.fence == op.asked["fence"]
+        holds = state is not None and state.fence == op.asked["fence"] != ""
         if op.outcome == "stale":
             return _if(not holds, state)
         if op.outcome == "conflict":

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 QUIET_S = 2.0  # at the end of a run nothing is broken any more
-FAULT_EVERY_S = (0.8, 2.2)  # kill -9 of the server every few of these leaves it time to do work
+FAULT_EVERY_S = (1.2, 2.8)  # kill -9 of the server every few of these leaves it time to do work
 CONVERSATION_MESSAGES = 20  # then a customer opens a new conversation: logs stay short enough to search
 SLOW_LEASES = 1.5  # a slow answer takes so many leases: the worker must renew, or lose it
 
@@ -120,7 +120,7 @@ def make_plan(
     seconds: float,
     *,
     workers: int = 4,
-    customers: int = 16,
+    customers: int = 24,
     people: int = 2,
     lease_ms: int = 900,
     sweep_s: float = 0.6,

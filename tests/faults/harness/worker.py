@@ -25,7 +25,7 @@ from sessions.connect import Backend, connect
 from sessions.errors import FrontdeskError, StoreError
 from sessions.live import Live
 from sessions.model import Token
-from sessions.scripts import Scripts, source
+from sessions.scripts import SCRIPTS, Scripts, source
 from tests.faults.harness.history import Journal
 from tests.faults.harness.model import PlannedModel
 from tests.faults.harness.recorded import RecordedStore
@@ -37,7 +37,7 @@ RETRY_S = 0.1  # the server may be down when a worker starts
 
 @dataclass(frozen=True, slots=True)
 class Sabotage:
-    """One change to a Lua script that breaks a promise: the harness must notice."""
+    """One change to a Lua script (`*`: to all of them) that breaks a promise: the harness must notice."""
 
     script: str
     old: str
@@ -78,9 +78,10 @@ def sabotaged(changes: Iterable[Sabotage]) -> dict[str, str]:
     """The texts of the scripts with the changes made; AssertionError when a script has no such text any more."""
     texts: dict[str, str] = {}
     for change in changes:
-        text = texts.get(change.script) or source(change.script)
-        assert change.old in text, f"{change.script}.lua has no {change.old!r} to break"
-        texts[change.script] = text.replace(change.old, change.new)
+        for name in SCRIPTS if change.script == "*" else (change.script,):
+            text = texts.get(name) or source(name)
+            assert change.old in text, f"{name}.lua has no {change.old!r} to break"
+            texts[name] = text.replace(change.old, change.new)
     return texts
 
 
