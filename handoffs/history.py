@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, takewhile
 
 from handoffs.roster import History
 from handoffs.transfer import Brief
@@ -25,22 +26,24 @@ class Line:
     text: str
 
 
-def lines_of(events: Iterable[Event]) -> list[Line]:
-    """The customer-visible messages among `events`, in their order."""
-    return [
-        Line(event.seq, str(event.data.get("id", "")), event.by, str(event.data.get("text", "")))
-        for event in events
-        if event.type == "msg.created"
-    ]
+def lines_of(events: Iterable[Event]) -> Iterator[Line]:
+    """The customer-visible messages among `events`, in the order given, each read when it is asked for."""
+    for event in events:
+        if event.type == "msg.created":
+            yield Line(event.seq, str(event.data.get("id", "")), event.by, str(event.data.get("text", "")))
 
 
-def visible(lines: Sequence[Line], mode: History, *, seen: int, pending: Iterable[int]) -> list[Line]:
-    """What `mode` shows an agent that has seen the log up to `seen`; `pending` messages come as its input instead."""
+def visible(newest_first: Iterable[Line], mode: History, *, seen: int, pending: Iterable[int]) -> list[Line]:
+    """What `mode` shows an agent that has seen the log up to `seen`, oldest first.
+
+    `pending` messages come as its input instead. No more of `newest_first` is read than is shown.
+    """
     if mode.mode == "none":
         return []
     waiting = set(pending)
-    fresh = [line for line in lines if line.seq > seen and line.seq not in waiting]
-    return fresh[len(fresh) - min(mode.last, len(fresh)) :]
+    fresh = takewhile(lambda line: line.seq > seen, newest_first)
+    shown = list(islice((line for line in fresh if line.seq not in waiting), mode.last))
+    return shown[::-1]
 
 
 def note(*, sender: str, reason: str, brief: Brief, lines: Sequence[Line], intro: str = "") -> Item:

@@ -217,7 +217,7 @@ class Router:
         events = await self.store.read(conversation_id, conversation.seen.get(target, 0))
         waiting = [event.seq for event in events if event.by == "customer"][-conversation.waiting :]
         lines = visible(
-            lines_of(events),
+            lines_of(reversed(events)),
             roster[target].history,
             seen=conversation.seen.get(target, 0),
             pending=waiting if conversation.waiting else (),

@@ -12,6 +12,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import chain
 from typing import Any
 
 from handoffs.context import TurnContext
@@ -37,6 +38,7 @@ from sessions.values import ValuesDraft
 log = logging.getLogger("frontdesk.turn")
 
 MAX_ATTEMPTS = 3  # a turn that died this often goes to people instead of round again
+NOT_YET = 1 << 62  # the place in the log of a message that the coming commit will write: after all there is
 RENEWALS = 3  # per lease: one lost renewal must not cost the turn
 
 
@@ -302,13 +304,10 @@ class Turn:
     # -- pieces ----------------------------------------------------------------------------------------------------
 
     def _seed(self, from_id: str, to_id: str, request: TransferRequest, said: Said) -> Item:
-        lines = [*lines_of(self._read_log()), *self._lines]
-        if said.text and said.error is None:
-            lines.append(Line(1 << 62, said.message_id, f"ai:{from_id}", said.text))
-        target = self._roster[to_id]
+        now = [Line(NOT_YET, said.message_id, f"ai:{from_id}", said.text)] if said.text and said.error is None else []
         shown = visible(
-            lines,
-            target.history,
+            chain(now, reversed(self._lines), lines_of(self._read_log())),
+            self._roster[to_id].history,
             seen=self._seen.get(to_id, 0),
             pending=(message.seq for message in self._pending),
         )

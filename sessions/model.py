@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -160,8 +160,8 @@ class Conversation:
 class Grant:
     """A worker's right to run a turn, with all it needs: one script call gives it.
 
-    `history` is the owner's isolated history (the newest items, oldest first). `log` gives the newest events, oldest
-    first, and reads them out of the reply only when asked: a plain turn never does.
+    `history` is the owner's isolated history (the newest items, oldest first). `log` gives the newest events, newest
+    first, and reads each out of the reply only when it is asked for: a plain turn never does.
     """
 
     conversation: Conversation
@@ -169,7 +169,7 @@ class Grant:
     pending: tuple[Pending, ...]
     values: Mapping[str, Value]
     history: tuple[Item, ...]
-    log: Callable[[], tuple[Event, ...]] = tuple
+    log: Callable[[], Iterable[Event]] = tuple
     journal: Mapping[str, Json] = field(default_factory=dict)  # results of tool calls that earlier attempts finished
     unfinished: tuple[str, ...] = ()  # tool calls that earlier attempts began, and nobody knows whether they happened
 

@@ -105,7 +105,7 @@ def grant(conversation_id: str, fence: str, reply: Sequence[Any], history: Seque
         pending=waiting,
         values=values(reply[2]),
         history=items(reply[3] if history is None else history),
-        log=lambda: tuple(reversed(events(reply[4]))),
+        log=lambda: (event(entry[0], pairs(entry[1])) for entry in reply[4]),
         journal=done,
         unfinished=unfinished,
     )

@@ -19,7 +19,7 @@ LINES = [
 
 
 def shown(mode: History, *, seen: int = 0, pending: tuple[int, ...] = ()) -> list[int]:
-    return [line.seq for line in visible(LINES, mode, seen=seen, pending=pending)]
+    return [line.seq for line in visible(reversed(LINES), mode, seen=seen, pending=pending)]
 
 
 def test_modes_choose_what_is_shown() -> None:
@@ -43,7 +43,7 @@ def test_only_messages_of_the_log_are_customer_visible() -> None:
         Event(2, 1, "tool.called", 0, "ai:triage", {"tool": "lookup"}),
         Event(3, 2, "owner.changed", 0, "ai:triage", {"text": "now"}),
     ]
-    assert lines_of(events) == [Line(1, "m1", "customer", "hi")]
+    assert list(lines_of(events)) == [Line(1, "m1", "customer", "hi")]
 
 
 def test_note_has_the_brief_and_third_person_lines() -> None:
