@@ -239,18 +239,19 @@ class Connection:
             self._outbox.show(encode(frame))
 
     async def _watch(self) -> None:
-        """Ping; notice silence and a token that has run out."""
+        """Ping; notice a ping that stays without any answer, and a token that has run out."""
         times = self._desk.times
-        pinged_at = time.monotonic()
+        pinged_at, waiting = time.monotonic(), False
         while True:
             await asyncio.sleep(min(times.ping_s, times.pong_s) / 2)
             now = time.monotonic()
-            if now - self._heard_at > times.ping_s + times.pong_s:
+            waiting = waiting and self._heard_at < pinged_at
+            if waiting and now - pinged_at > times.pong_s:
                 raise Closing(CloseCode.PONG_TIMEOUT, "no answer to ping", flush=False)
             if time.time() > self._visitor.expires_at:
                 raise Closing(CloseCode.TOKEN_EXPIRED, "the token has expired")
-            if now - pinged_at >= times.ping_s:
-                pinged_at = now
+            if not waiting and now - pinged_at >= times.ping_s:
+                pinged_at, waiting = now, True
                 self._answer(ServerPing())
 
     # -- what comes in -------------------------------------------------------------------------------------------

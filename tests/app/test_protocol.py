@@ -100,7 +100,7 @@ def test_too_long_text_has_its_own_code() -> None:
 
 
 def test_a_frame_is_measured_in_bytes() -> None:
-    """16 KiB are bytes of UTF-8, not characters."""
+    """32 KiB are bytes of UTF-8, not characters."""
     padding = "字" * (MAX_FRAME_BYTES // 3 + 1)
     assert len(padding) < MAX_FRAME_BYTES
     assert refusal(json.dumps({"t": "ping", "x": padding}, ensure_ascii=False)).code is ErrCode.TOO_LARGE

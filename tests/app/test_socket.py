@@ -71,7 +71,7 @@ async def test_hello_is_answered_with_who_owns_and_which_model(desk: Served) -> 
     assert welcome["owner"] == {"kind": "ai", "id": "triage", "name": "Triage"}
     assert (welcome["seq"], welcome["recovered"], welcome["replay"]) == (0, True, 0)
     assert welcome["model"]["offline"] is True
-    assert welcome["limits"] == {"frame_bytes": 16384, "text_chars": 4000}
+    assert welcome["limits"] == {"frame_bytes": 32768, "text_chars": 8000}
 
 
 async def test_who_says_nothing_is_closed(backend: Backend, store: Store, live: Live, tmp_path: Path) -> None:
@@ -206,11 +206,11 @@ async def test_too_fast_is_told_when_to_come_back(desk: Served) -> None:
 
 
 async def test_too_long_a_text_is_an_error_and_no_close(desk: Served) -> None:
-    """The desk's own limit counts, in characters."""
+    """8,000 characters fit, whatever they are; one more is refused by number, not by bytes."""
     async with desk.widget() as peer:
-        await peer.write("字" * 4001)
+        await peer.write("🛎" * 8001)
         assert (await peer.get("err"))["code"] == "text_too_long"
-        await peer.write("字" * 4000, number=2)
+        await peer.write("🛎" * 8000, number=2)
         assert (await peer.get("ack"))["re"] == 2
 
 
@@ -240,10 +240,10 @@ async def test_unknown_kinds_are_errors_and_never_a_close(desk: Served) -> None:
     assert {err["code"] for err in peer.all("err")} == {"unknown_type"}
 
 
-async def test_a_frame_over_16_kib_is_an_error_and_over_64_kib_a_close(desk: Served) -> None:
+async def test_a_frame_over_32_kib_is_an_error_and_over_64_kib_a_close(desk: Served) -> None:
     """The soft limit is answered; the hard one is the server's own 1009."""
     async with desk.widget() as peer:
-        await peer.raw.send(json.dumps({"t": "ping", "x": "x" * 17_000}))
+        await peer.raw.send(json.dumps({"t": "ping", "x": "x" * 33_000}))
         assert (await peer.get("err"))["code"] == "too_large"
         await peer.raw.send("x" * 65_537)
         assert (await peer.closed())[0] == 1009

@@ -14,7 +14,7 @@ export class Composer {
   constructor(strings, { send, typing }) {
     this.strings = strings;
     this.limit = 4000; // characters
-    this.maxBytes = 16_384; // of a frame
+    this.maxBytes = 32_768; // of a frame
     this.onSend = send;
     this.onTyping = typing;
     this.box = el("textarea", { rows: "1", "aria-label": strings.composer, placeholder: strings.placeholder, enterkeyhint: "send", oninput: () => this.#changed(), onkeydown: (event) => this.#key(event) });
