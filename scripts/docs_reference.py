@@ -71,9 +71,11 @@ def _placeholder(parameter: Any) -> str:
 def _options(parameters: Iterable[Any]) -> str:
     rows = [
         (
-            _placeholder(p) if p.param_type_name == "argument" else ", ".join(f"`{opt}`" for opt in p.opts),
+            _placeholder(p)
+            if p.param_type_name == "argument"
+            else ", ".join(f"`{opt}`" for opt in (*p.opts, *p.secondary_opts)),
             _takes(p),
-            "" if p.default in (None, False) else f"`{p.default}`",
+            "" if p.default in (None, False) else f"`{p.opts[0] if p.default is True else p.default}`",
             _flat(p.help),
         )
         for p in parameters
