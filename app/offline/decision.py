@@ -94,7 +94,7 @@ def significant(readings: Sequence[Reading], floor: float) -> list[Part]:
         elif not reading.whole.is_request and any(
             part.is_request and _certain(part, floor) for part in reading.clauses
         ):
-            parts += [part for part in reading.clauses if part.is_request]  # "hi, where is my parcel"
+            parts += [part for part in reading.clauses if part.is_request or part.is_human_wish]
         else:
             parts.append(_clearer(reading, floor))
     return parts

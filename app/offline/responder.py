@@ -248,6 +248,8 @@ class Responder:
 
     def _small_talk(self, at: Situation) -> str:
         parts = [reading.whole for reading in self._read(at, at.talk.messages)]
+        if any(part.slot_only for part in parts):  # a number, and nothing that it could be about
+            return at.say("help")
         kinds = {part.remark.kind for part in parts if part.remark.similarity >= SURE_TALK}
         kind = next((kind for kind in TALK if kind in kinds), "")
         if not kind:

@@ -64,7 +64,8 @@ class Situation:
 
     def topics(self) -> str:
         """A sentence that names the agents one can be passed to; empty when there is none."""
-        names = [self.name(target) for target in self.tools.agents if target != self.desk.start][:TARGETS_NAMED]
+        agents = [target for target in self.tools.agents if target != self.desk.start][:TARGETS_NAMED]
+        names = [self.name(target) for target in (*agents, *self.tools.humans[:1])]
         return self.say("topics", targets=joined(self.language, names)) if names else ""
 
     def transfer(self, target: str, goal: str, reason: str, open_questions: tuple[str, ...] = ()) -> Call:

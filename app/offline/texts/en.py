@@ -49,6 +49,7 @@ REMARKS: dict[str, tuple[str, ...]] = {
     ),
     "bot": ("are you a bot", "are you human", "who am I talking to", "who are you", "is this an automatic answer"),
     "help": (
+        "help",
         "I need help",
         "can you help me",
         "I have a question",

@@ -135,6 +135,13 @@ async def test_it_says_that_it_is_no_person(talk: MakeTalk, text: str, says: str
     assert says in (await talk().say(text)).answer
 
 
+async def test_a_wish_for_a_person_beside_a_request_is_not_lost(talk: MakeTalk) -> None:
+    """The wish decides; the request travels as the goal."""
+    turn = await talk().say("My card was charged twice and I also want to talk to a person")
+    assert turn.owner == "human:people"
+    assert turn.transfers[0].brief.goal == "My card was charged twice"
+
+
 async def test_what_cannot_be_done_here_is_asked_of_the_start_agent(talk: MakeTalk) -> None:
     """A specialist without a way to another agent goes by the start agent, which has one."""
     one = talk(owner="rooms")
