@@ -9,7 +9,7 @@ endif
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test lint format bench docs wheel clean install install-dev
+.PHONY: help run check test lint format bench docs wheel clean install install-dev faults soak model
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -51,3 +51,13 @@ install-dev:
 
 clean: ## remove virtual environments, builds and caches (keeps .frontdesk, where conversations are)
 	rm -rf .venv .venv-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+faults: install-dev ## kill, stop and restart real processes for a minute, mutate the scripts, check every promise
+	$(BIN)/python -m pytest tests/faults -m "slow or not slow" -rs $(ARGS)
+
+MINUTES ?= 60
+soak: install-dev ## the fault harness for MINUTES=n, a new seed each minute
+	$(BIN)/python -m tests.faults.harness --minutes $(MINUTES) $(ARGS)
+
+model: ## check docs/model/own.pml with Spin: a counter breaks, a counter with a nonce does not
+	@docs/model/check
