@@ -16,23 +16,15 @@ from app.offline.remarks import Remarks
 from app.offline.sentences import split
 from app.offline.situation import Situation
 from app.offline.steps import Call, Say, Step
-from app.offline.texts import find
+from app.offline.texts import find, is_own
 from app.offline.work import Done, Missing, Outcome, Quoted, Unknown, next_outcome, wanted
 from handoffs.encoder import Encoder
 
 REQUESTS_ANSWERED = 3  # of one turn; the rest of a longer list is for the customer to repeat
 EARLIER_READ = 6  # customer messages back in which a pending request is looked for
 SURE_TALK = 0.55  # of a sentence to a listed remark before it is answered as one; less near, it is only not routed
-TALK = (
-    "help",
-    "bot",
-    "thanks",
-    "bye",
-    "no",
-    "yes",
-    "greeting",
-    "mood",
-)  # which remark is answered when there are several
+# Which remark is answered when a message has several.
+TALK = ("help", "bot", "thanks", "bye", "no", "yes", "greeting", "mood")
 
 
 @dataclass(frozen=True)
@@ -259,9 +251,13 @@ class Responder:
 
 
 def last_question(said: str) -> str:
-    """The question that an answer ended with ("Would you like me to ...?"); empty when it ended otherwise."""
+    """The question of a tool that an answer ended with ("Would you like me to ...?"); empty when it ended otherwise.
+
+    The model's own questions ("Is there anything else?") are not a tool's.
+    """
     sentences = split(said)
-    return sentences[-1].text if sentences and sentences[-1].text.endswith(("?", "？")) else ""
+    last = sentences[-1].text if sentences else ""
+    return last if last.endswith(("?", "？")) and not is_own(last) else ""
 
 
 def _lines(*texts: str) -> str:

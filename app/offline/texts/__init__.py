@@ -52,6 +52,12 @@ def find(key: str, text: str) -> dict[str, str] | None:
     return None
 
 
+def is_own(sentence: str) -> bool:
+    """Whether a sentence is one of this module's, filled in or not."""
+    plain = any(sentence in text for wording in LANGUAGES.values() for text in wording.PHRASES.values())
+    return plain or any(find(key, sentence) is not None for key in ("ask", "offer_transfer", "offer_person"))
+
+
 @lru_cache(maxsize=256)
 def _pattern(template: str) -> re.Pattern[str]:
     parts = re.split(r"\{(\w+)\}", template)

@@ -106,6 +106,14 @@ async def test_yes_to_a_tools_own_question_calls_the_tool_it_names(talk: MakeTal
     assert json.loads(turn.calls[0][2])["booking_number"] == "BK-4711"
 
 
+async def test_yes_to_the_models_own_courtesy_calls_nothing(talk: MakeTalk) -> None:
+    """ "Is there anything else?" is no offer of a tool."""
+    one = talk(owner="rooms")
+    assert (await one.say("thanks")).answer.endswith("Is there anything else?")
+    turn = await one.say("yes")
+    assert (turn.owner, turn.calls) == ("rooms", [])
+
+
 async def test_a_question_is_answered_word_for_word_with_its_source(talk: MakeTalk) -> None:
     """General questions are answered by quoting the knowledge, in the language of the question."""
     turn = await talk(owner="rooms").say("How much is parking?")
