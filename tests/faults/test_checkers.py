@@ -264,6 +264,17 @@ def test_lost_reply_and_its_repetition_are_one_request() -> None:
     assert verdict(again) is True
 
 
+def test_turn_that_was_granted_with_a_lost_reply_is_possible() -> None:
+    """The first attempt of a message got the turn and its reply was lost; the repetition, which asked for none, is told
+    that the message is there. Whoever worked before was fenced by a grant that nobody knows of."""
+    before = replace(GOOD, operations=GOOD.operations[:7])  # f12 works on message 2
+    lost = op(50, "enqueue", "msg:9", UNKNOWN, asked={"claim": True})
+    again = op(60, "enqueue", "msg:9", "dup", asked={"claim": False}, ids=["12-4"])
+    fenced = op(70, "renew", outcome="stale", asked={"fence": "f12"})
+
+    assert verdict(replace(before, operations=(*before.operations, lost, again, fenced))) is True
+
+
 def test_search_gives_up_instead_of_running_for_ever() -> None:
     """Past its limit the search has no verdict."""
     assert linear.check(GOOD, limit=3)[0].linear is None

@@ -8,7 +8,7 @@ time, or never, so long runs with many faults can exceed the limit: then there i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tests.faults.checkers.evidence import Evidence
@@ -16,6 +16,7 @@ from tests.faults.harness.history import UNKNOWN, Operation
 
 LIMIT = 300_000  # states per conversation: some seconds
 NEVER = float("inf")
+DECISIVE = ("ok", "dup", UNKNOWN)  # of a request that may be repeated; the outcomes of others are their rules'
 QUEUE = "queue:support"  # where the desk of the harness sends conversations whose turn never ends
 
 
@@ -116,17 +117,20 @@ def steps_of(operations: Iterable[Operation], start: str) -> list[Step]:
     """The steps of one conversation. Repetitions of a request are one step; what cannot change anything is left out."""
     out = []
     for group in _requests(operations):
-        op = _decisive(group)
-        rule = RULES.get(op.kind)
-        if rule is None or op.outcome == "refused":
+        if group[0].kind not in RULES:
             continue
-        apply = rule(op, start)
-        if apply is not None:
-            invoked = min(each.invoked for each in group) if op.outcome in ("dup", UNKNOWN) else op.invoked
-            returned = NEVER if op.outcome == UNKNOWN or op.returned is None else op.returned
-            out.append(Step(invoked, returned, apply, f"{op.kind} {op.request} {op.outcome}"))
-        out += [refused for each in group if each is not op and (refused := _refusal(each, start))]
+        op = _decisive(group)
+        out += [step for each in group if each.outcome not in DECISIVE and (step := _step(each, start, each.invoked))]
+        if op is not None:
+            first = op.invoked if op.outcome == DECISIVE[0] else min(each.invoked for each in group)
+            out += [step] if (step := _step(op, start, first)) else []
     return out
+
+
+def _step(op: Operation, start: str, invoked: int) -> Step | None:
+    apply = RULES[op.kind](op, start) if op.outcome != "refused" else None
+    returned = NEVER if op.outcome == UNKNOWN or op.returned is None else op.returned
+    return Step(invoked, returned, apply, f"{op.kind} {op.request} {op.outcome}") if apply else None
 
 
 def _requests(operations: Iterable[Operation]) -> list[list[Operation]]:
@@ -136,21 +140,17 @@ def _requests(operations: Iterable[Operation]) -> list[list[Operation]]:
     return list(groups.values())
 
 
-def _decisive(group: Sequence[Operation]) -> Operation:
-    """The attempt that tells what became of the request: one that did it, else one that was told so, else any other."""
-    for outcome in ("ok", "dup", UNKNOWN):
+def _decisive(group: Sequence[Operation]) -> Operation | None:
+    """The attempt that tells what became of the request: one that did it, else one that was told so, else a lost one.
+
+    The others were refused, each at its own instant.
+    """
+    claim = any(op.asked.get("claim") for op in group)  # the repetition may ask for no turn where the first one did
+    for outcome in DECISIVE:
         for op in group:
             if op.outcome == outcome:
-                return op
-    return group[0]
-
-
-def _refusal(op: Operation, start: str) -> Step | None:
-    """A refused attempt of a request that another attempt decides: it still says something about its instant."""
-    if op.outcome in ("ok", "dup", UNKNOWN, "refused") or op.returned is None or op.kind not in RULES:
-        return None
-    apply = RULES[op.kind](op, start)
-    return Step(op.invoked, op.returned, apply, f"{op.kind} {op.outcome}") if apply else None
+                return replace(op, asked=op.asked | {"claim": claim})
+    return None
 
 
 def _retracted(state: State) -> State:
