@@ -47,13 +47,15 @@ T = TypeVar("T")
 AGENTS = ("triage", "billing", "orders")
 PEOPLE = ("ann", "bob")
 HOUR_MS = 3_600_000
+LEASE_MS = 300_000  # longer than DEADLINE_MS: the schedule must follow what ends first
+DEADLINE_MS = 120_000
 FAR_MS = 10 * MAX_LEASE_MS
 
 which = st.sampled_from([0, 0, 0, 0, 1, 2])  # the newest token, mostly; older ones are stale
 forged = st.sampled_from(["", "", "", "", "", "epoch", "fence", "empty"])
 worker = st.sampled_from([0, 1])
 person = st.sampled_from(PEOPLE)
-amount = st.sampled_from([0, 1, 1, 2])
+amount = st.sampled_from([0, 0, 1, 1, 2])
 stale_rev = st.sampled_from([None, None, 0, 0, 1])  # no value written, the right revision, a wrong one
 ids = itertools.count(1)
 
@@ -131,7 +133,7 @@ class Conversation(RuleBasedStateMachine):
         self.cid = f"c_{next(ids)}"
         self.keys = Keys.of(self.cid)
         backend, scripts = self.bench.backend, self.bench.scripts
-        self.stores = [Store(backend, worker=f"w{n}", scripts=scripts) for n in (1, 2)]
+        self.stores = [Store(backend, worker=f"w{n}", lease_ms=LEASE_MS, scripts=scripts) for n in (1, 2)]
         self.store = self.stores[0]
         self.redis: Any = backend.cmd
         self.model = Model()
@@ -367,7 +369,7 @@ class Conversation(RuleBasedStateMachine):
 
         async def takeover() -> Any:
             return await self.store.takeover(
-                self.cid, who, change={}, force=force, expected_epoch=expected, fence=fence
+                self.cid, who, change={}, force=force, expected_epoch=expected, presence_ms=LEASE_MS, fence=fence
             )
 
         outcome, taken = self.call(takeover())
@@ -383,7 +385,7 @@ class Conversation(RuleBasedStateMachine):
         token, offer = self.token(t, f), f"o{next(ids)}"
 
         async def make() -> int:
-            return await self.store.offer(self.cid, token, offer, to=Owner.parse(to), valid_ms=HOUR_MS)
+            return await self.store.offer(self.cid, token, offer, to=Owner.parse(to), valid_ms=DEADLINE_MS)
 
         outcome, deadline = self.call(make())
         assert outcome == self.model.make_offer(token, offer, to)
@@ -400,7 +402,7 @@ class Conversation(RuleBasedStateMachine):
         offer, fence = self.some_offer(current), new_fence()
 
         async def accept() -> Any:
-            return await self.store.accept(self.cid, offer, who, change={}, fence=fence)
+            return await self.store.accept(self.cid, offer, who, change={}, presence_ms=LEASE_MS, fence=fence)
 
         outcome, taken = self.call(accept())
         assert outcome == self.model.accept(offer, who)
@@ -499,7 +501,7 @@ class Conversation(RuleBasedStateMachine):
                 id_,
                 arguments=arguments,
                 call={},
-                valid_ms=HOUR_MS,
+                valid_ms=DEADLINE_MS,
                 default=default,
                 rebind=rebind,
             )
@@ -561,7 +563,7 @@ class Conversation(RuleBasedStateMachine):
         if again and done:
             assert self.call(set_values())[1] == (done[0], True)
 
-    @precondition(lambda self: len(self.model.log) > 12)
+    @precondition(lambda self: len(self.model.log) > 6)
     @rule(sure=st.sampled_from([False, False, False, True]))
     def person_closes(self, sure: bool) -> None:
         if sure:
@@ -641,6 +643,10 @@ class Conversation(RuleBasedStateMachine):
         found = "never"
         if seen.due is not None:
             found = "now" if seen.due <= seen.now or seen.due > seen.now + MAX_LEASE_MS else "later"
+        if seen.due is not None and (self.model.offer or self.model.asked):
+            deadlines = [int(seen.own["offer_by"])] if self.model.offer else []
+            deadlines += [int(entry.split("=")[1]) for entry in seen.own["asks"].split()]
+            assert seen.due <= max(min(deadlines), seen.now), "the next deadline is not missed (I12)"
         assert found == look or (found == "now" and look == "later"), f"{look} it must be looked at, not {found} (I12)"
 
 

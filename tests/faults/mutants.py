@@ -81,6 +81,7 @@ MUTANTS: tuple[Mutant, ...] = (
         *DONE,
         *TAKE,
         "clock_is_set_back",
+        "owner_releases",
     ),
     _m(
         "lib",
@@ -109,7 +110,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _m("claim", "a live lease is ignored", "if live(o, now) then return", "if false then return", quick=True),
     _m("claim", "an agent gets a turn while people own", "if o.kind ~= 'ai' then", "if false then", *TAKE, *LATE),
-    _m("claim", "the same claim again is refused", "if o.fence ~= ARGV[4] then", "if true then"),
+    _m("claim", "the same claim again is refused", "if o.fence ~= ARGV[4] then", "if true then", *LATE),
     _m("claim", "a turn is given although nothing waits", "if not has_work(o) then", "if false then", *DONE),
     _m("lib", "attempts are not counted", "fence, wid, o.att + 1,", "fence, wid, o.att,", *LATE, *SWEEP),
     _m(
@@ -211,6 +212,7 @@ MUTANTS: tuple[Mutant, ...] = (
         *TOOL,
         *DONE,
         *TAKE,
+        *MOVE,
     ),
     _m("lib", "an agent cannot take items back", "redis.call('RPOP', hist)", "redis.call('LLEN', hist)", *DONE),
     # -- customers -------------------------------------------------------------------------------------------------
@@ -247,7 +249,7 @@ MUTANTS: tuple[Mutant, ...] = (
         quick=True,
     ),
     _m("commit", "attempts are never forgiven", "o.att, o.woken = 0, ''", "o.woken = ''", *DONE),
-    _m("commit", "a decision wakes turns for ever", "o.att, o.woken = 0, ''", "o.att = 0", *ASK, *DONE),
+    _m("commit", "a decision wakes turns for ever", "o.att, o.woken = 0, ''", "o.att = 0", *ASK, *DONE, *LATE),
     _m(
         "commit",
         "the turn is kept although nothing waits",
@@ -310,7 +312,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _m("accept", "somebody else accepts", "if to:sub(1, 6) == 'human:' and", "if false and", *OFFER),
     _m("accept", "the same call again is told that it came too late", "outcome[3] == ARGV[5]", "false", *OFFER),
-    _m("cancel", "no fence", HOLDS, OPEN, *OFFER, "owner_cancels"),
+    _m("cancel", "no fence", HOLDS, OPEN, "owner_offers", "owner_cancels"),
     _m("expire", "a running turn is swept away", "and live(o, now) then", "and false then", *SWEEP, *TAKE, quick=True),
     _m(
         "expire",
