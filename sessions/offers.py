@@ -112,7 +112,8 @@ class Offers(StoreBase):
         return Taken(Token(int(reply[1]), fence), Owner.parse(reply[2]), int(reply[3]))
 
     async def decline(self, conversation_id: str, offer_id: str, by: str, *, reason: str = "") -> int:
-        """Somebody who was asked does not take it; the owner stays. The event's seq. Raises OfferGone.
+        """Somebody who was asked does not take it; the owner stays. The event's seq, the same one when the same
+        person declines again. Raises OfferGone.
 
         `by` is an owner ref (`human:ann`). That the asked one declines is for the caller to know.
         """
@@ -125,7 +126,7 @@ class Offers(StoreBase):
         return int(reply[1])
 
     async def cancel(self, conversation_id: str, token: Token, offer_id: str) -> int:
-        """The owner takes its offer back; the event's seq. Raises StaleOwner, OfferGone."""
+        """The owner takes its offer back; the event's seq, the same one when repeated. Raises StaleOwner, OfferGone."""
         keys = Keys.of(conversation_id)
         args: Arguments = [token.epoch, token.fence, offer_id, compact({"offer": offer_id}), REQUEST_TTL_S]
         reply = await shielded(self._call("cancel", keys, args, more=[_key(keys, offer_id)]))

@@ -11,7 +11,7 @@ end
 local now = now_ms()
 if o.offer ~= '' and now >= o.offer_by then
   if o.offer ~= ARGV[4] then return {'AGAIN'} end
-  end_offer(o, now, KEYS[10], 'expired', 'system', ARGV[6], ARGV[5])
+  end_offer(o, now, KEYS[10], 'expired', 'system', ARGV[6], ARGV[5], '')
   save(o)
   schedule(o, now)
   return {'OFFER', ARGV[4]}

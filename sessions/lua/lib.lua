@@ -160,13 +160,16 @@ local function change_to_person(o, now, person, fence, presence_ms, data)
   return {'OK', o.epoch, from, int(o.seq)}
 end
 
--- A pending offer ends without a change of owner. `idem` keeps how, for those who answer it too late. The caller saves.
-local function end_offer(o, now, idem, state, by, data, ttl_s)
+-- A pending offer ends without a change of owner. `idem` keeps how, for those who answer it too late, and `who` answered,
+-- so that the same call again gets the same answer. The caller saves.
+local function end_offer(o, now, idem, state, by, data, ttl_s, who)
   append(o, now, 'offer.' .. state, by, data)
   redis.call('DEL', XFER)
-  redis.call('SET', idem, cjson.encode({state, by}), 'EX', ttl_s)
+  redis.call('SET', idem, cjson.encode({state, by, who, int(o.seq)}), 'EX', ttl_s)
   o.offer, o.offer_by = '', 0
 end
+
+local function ended_by(outcome, state, who) return outcome and outcome[1] == state and outcome[3] == who end
 
 -- Why an offer that was made earlier cannot be answered any more; nil when it still can.
 local function offer_gone(o, outcome, id)

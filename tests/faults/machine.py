@@ -413,21 +413,22 @@ class Conversation(RuleBasedStateMachine):
             assert self.call(accept())[1] == taken
 
     @precondition(lambda self: self.model.offers)
-    @rule(who=person, current=st.booleans())
-    def person_declines(self, who: str, current: bool) -> None:
+    @rule(who=person, current=st.booleans(), again=st.booleans())
+    def person_declines(self, who: str, current: bool, again: bool) -> None:
         offer = self.some_offer(current)
-        outcome, _ = self.call(self.store.decline(self.cid, offer, f"human:{who}"))
+        outcome, seq = self.call(self.store.decline(self.cid, offer, f"human:{who}"))
         assert outcome == self.model.decline(offer, f"human:{who}")
+        if again and seq:
+            assert self.call(self.store.decline(self.cid, offer, f"human:{who}"))[1] == seq
 
     @precondition(lambda self: self.model.offers)
-    @rule(t=which, f=forged, current=st.booleans())
-    def owner_cancels(self, t: int, f: str, current: bool) -> None:
+    @rule(t=which, f=forged, current=st.booleans(), again=st.booleans())
+    def owner_cancels(self, t: int, f: str, current: bool, again: bool) -> None:
         token, offer = self.token(t, f), self.some_offer(current)
-        outcome, _ = self.call(self.store.cancel(self.cid, token, offer))
-        expected = self.model.cancel(token, offer)
-        if expected == "ok":
-            self.model.log[-1] = Entry("offer.cancelled", self.model.ref)
-        assert outcome == expected
+        outcome, seq = self.call(self.store.cancel(self.cid, token, offer))
+        if again and seq:
+            assert self.call(self.store.cancel(self.cid, token, offer))[1] == seq
+        assert outcome == self.model.cancel(token, offer)
 
     # -- time ------------------------------------------------------------------------------------------------------
 

@@ -60,6 +60,7 @@ class Model:
     offer_to: str = ""
     offer_late: bool = False
     offers: dict[str, str] = field(default_factory=dict)
+    enders: dict[str, str] = field(default_factory=dict)  # who declined or cancelled an offer: they may say it again
     questions: dict[str, Question] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     wake: set[str] = field(default_factory=set)
@@ -324,19 +325,21 @@ class Model:
             return "unknown"
         gone = self._offer_gone(offer)
         if gone:
-            return gone
+            return "ok" if gone == "gone declined" and self.enders[offer] == by else gone
+        self.enders[offer] = by
         self._end_offer("declined", by)
         return "ok"
 
     def cancel(self, token: Token, offer: str) -> str:
         state = self.offers.get(offer, "unknown")
         if state not in ("pending", "void", "unknown"):
-            return f"gone {state}"
+            return "ok" if state == "cancelled" and self.enders[offer] == str(token) else f"gone {state}"
         if not self.holds(token):
             return "stale" if self.exists else "unknown"
         gone = self._offer_gone(offer)
         if gone:
             return gone
+        self.enders[offer] = str(token)
         self._end_offer("cancelled", "")
         return "ok"
 

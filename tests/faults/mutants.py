@@ -312,6 +312,22 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _m("accept", "somebody else accepts", "if to:sub(1, 6) == 'human:' and", "if false and", *OFFER),
     _m("accept", "the same call again is told that it came too late", "outcome[3] == ARGV[5]", "false", *OFFER),
+    _m(
+        "decline",
+        "the same call again is told that it came too late",
+        "if ended_by(",
+        "if false and ended_by(",
+        "owner_offers",
+        "person_declines",
+    ),
+    _m(
+        "cancel",
+        "the same call again is told that it came too late",
+        "if ended_by(",
+        "if false and ended_by(",
+        "owner_offers",
+        "owner_cancels",
+    ),
     _m("cancel", "no fence", HOLDS, OPEN, "owner_offers", "owner_cancels"),
     _m("expire", "a running turn is swept away", "and live(o, now) then", "and false then", *SWEEP, *TAKE, quick=True),
     _m(
