@@ -158,7 +158,7 @@ newest() { command frontdesk conversations --limit 1 --json | python -c 'import 
 print(json.load(sys.stdin)["conversations"][0]["id"])'; }
 frontdesk() {
   if [ "$1" != serve ]; then command frontdesk "$@"; return; fi
-  shift; rm -f serve.log
+  shift; : > serve.log
   command frontdesk serve --port 0 --data-dir .serve "$@" > serve.log 2>&1 &
   local server=$!
   while kill -0 $server 2>/dev/null && ! grep -q 'Ctrl-C stops it' serve.log; do sleep 0.2; done
