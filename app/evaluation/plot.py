@@ -29,7 +29,11 @@ def plot(report: Report, path: Path) -> Path:
     values = [ratio.value or 0.0 for _, ratio in rows]
     axes.barh([f"{owner} ({ratio.total})" for owner, ratio in rows], values, color=BAR, zorder=2)
     for place, value in enumerate(values):
-        axes.text(min(value + 0.01, 1.0), place, f"{value:.2f}", va="center", color=INK, fontsize=8)
+        inside = value > 0.1  # where the dashed line of the mean cannot run through the digits
+        axes.text(
+            value - 0.01 if inside else value + 0.01, place, f"{value:.2f}", va="center", fontsize=8,
+            ha="right" if inside else "left", color="white" if inside else INK, zorder=4,
+        )  # fmt: skip
     _dress(axes, report)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
@@ -39,7 +43,7 @@ def plot(report: Report, path: Path) -> Path:
 def _dress(axes: Any, report: Report) -> None:
     name, overall = next(iter(report.metrics.items()))
     if overall.value is not None:
-        axes.axvline(overall.value, color=INK, linestyle="--", linewidth=1, zorder=3)
+        axes.axvline(overall.value, color=INK, linestyle="--", linewidth=1, zorder=1)
     settings = ", ".join(f"{key} {value}" for key, value in report.settings.items() if value is not None)
     axes.set_title(f"{report.data_set}: {name} {overall.value or 0:.3f}\n{settings}", fontsize=10, color=INK)
     axes.set_xlim(0, 1.06)
