@@ -5,12 +5,14 @@ from __future__ import annotations
 import binascii
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sessions.errors import InvalidId
 
 SHARDS = 1024  # schedules a conversation can fall into; fixed for ever, it is part of every key name
 MAX_LEASE_MS = 600_000  # as lua/lib.lua has it: a lease that ends later comes from a clock that was set back
 PREFIX = "fd"
+REMEMBERED = 4096  # conversations whose key names are not put together anew for each call
 READY_CHANNEL = f"{PREFIX}:ready"  # gateways tell workers here that a conversation has work
 REVOKED_CHANNEL = f"{PREFIX}:revoked"  # somebody else took a conversation: whoever runs a turn of it must stop
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
@@ -40,18 +42,17 @@ def index_key(shard: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The key names of one conversation."""
+    """The key names of one conversation. `common` are KEYS 1 to 9 of every script, in the order of lua/lib.lua."""
 
     conversation_id: str
     shard: int
     base: str
+    common: tuple[str, ...]
 
     @classmethod
     def of(cls, conversation_id: str) -> Keys:
         """InvalidId when the id cannot be a conversation's."""
-        checked_id("conversation_id", conversation_id)
-        shard = shard_of(conversation_id)
-        return cls(conversation_id, shard, f"{PREFIX}:{{s{shard:04d}}}:{conversation_id}:")
+        return _keys(conversation_id)
 
     @property
     def own(self) -> str:
@@ -101,8 +102,14 @@ class Keys:
     def idempotency(self, request_id: str) -> str:
         return f"{self.base}i:{request_id}"
 
-    @property
-    def common(self) -> list[str]:
-        """KEYS 1 to 9 of every script, in the order of lua/lib.lua."""
-        schedules = [due_key(self.shard), index_key(self.shard)]
-        return [self.own, self.inbox, self.values, self.log, *schedules, self.draft, self.offer, self.journal]
+
+COMMON = ("own", "in", "vars", "log", "draft", "xfer", "tj")
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _keys(conversation_id: str) -> Keys:
+    checked_id("conversation_id", conversation_id)
+    shard = shard_of(conversation_id)
+    base = f"{PREFIX}:{{s{shard:04d}}}:{conversation_id}:"
+    own, inbox, values, log, *rest = (base + name for name in COMMON)
+    return Keys(conversation_id, shard, base, (own, inbox, values, log, due_key(shard), index_key(shard), *rest))

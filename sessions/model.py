@@ -153,7 +153,6 @@ class Conversation:
     offer: str = ""  # id of the pending offer
     tenure: int = 0  # the epoch in which the present owner became the owner
     woken: tuple[str, ...] = ()  # approvals decided since the last commit: why a turn runs although nothing waits
-    registered: frozenset[str] = frozenset()  # names of the keys that this conversation has beside the common ones
 
 
 @dataclass(frozen=True, slots=True)

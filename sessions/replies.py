@@ -34,8 +34,7 @@ def conversation(conversation_id: str, own: Mapping[str, str], waiting: int = 0)
         seen={key[5:]: int(value) for key, value in own.items() if key.startswith("seen:")},
         offer=own.get("offer", ""),
         tenure=int(own.get("tenure") or 0),
-        woken=tuple(f"{own.get('woken', '')}{own.get('wake', '')}".split()),
-        registered=registered(own),
+        woken=tuple((own.get("woken", "") + own.get("wake", "")).split()),
     )
 
 
@@ -113,6 +112,8 @@ def grant(conversation_id: str, fence: str, reply: Sequence[Any], history: Seque
 
 def journal(flat: Sequence[str] | Mapping[str, str]) -> tuple[dict[str, Json], tuple[str, ...]]:
     """Finished tool calls with their results, and the keys of unfinished ones. Entries: `D<json>` and `B<epoch>`."""
+    if not flat:
+        return {}, ()
     entries = pairs(flat)
     done = {key: json.loads(entry[1:]) for key, entry in entries.items() if entry.startswith("D")}
     return done, tuple(key for key in entries if key not in done)

@@ -29,7 +29,7 @@ if ARGV[8] ~= '' then redis.call('HSET', OWN, 'meta', ARGV[8]) end
 local waiting = redis.call('LRANGE', IN, 0, tonumber(ARGV[11]) - 1)
 o.att, o.woken = 0, '' -- what woke this turn was in its grant; what came since is in o.wake
 if o.kind == 'human' then
-  o.lease = lease_end(now, o.presence) -- who writes is present
+  o.lease = lease_end(now, presence(o)) -- who writes is present
 elseif #waiting > 0 then
   o.lease = lease_end(now, ARGV[6])
 else

@@ -12,29 +12,50 @@ end
 
 local function int(n) return string.format('%d', n) end
 
--- The owner record as a table; nil when there is no conversation. `save` writes it back.
+-- The owner record: fields that hold text, and those that hold numbers.
+local TEXTS = {'st', 'kind', 'owner', 'epoch', 'fence', 'wid', 'draft', 'offer', 'asks', 'wake', 'woken', 'tenure'}
+local NUMBERS = {'lease', 'att', 'seq', 'offer_by', 'presence'}
+
+-- The owner record as a table; nil when there is no conversation. `save` writes back what has changed.
 local function load_own()
-  local o = redis.call('HMGET', OWN, 'st', 'kind', 'owner', 'epoch', 'fence', 'wid', 'lease', 'att', 'seq', 'draft',
-                       'offer', 'offer_by', 'asks', 'wake', 'woken', 'tenure', 'presence')
-  if not o[1] then return nil end
-  return {st = o[1], kind = o[2], owner = o[3], epoch = o[4], fence = o[5], wid = o[6], lease = tonumber(o[7]),
-          att = tonumber(o[8]), seq = tonumber(o[9]), draft = o[10] or '', offer = o[11] or '',
-          offer_by = tonumber(o[12] or 0), asks = o[13] or '', wake = o[14] or '', woken = o[15] or '',
-          tenure = o[16] or '', presence = tonumber(o[17] or 90000)}
+  local f = redis.call('HMGET', OWN, 'st', 'kind', 'owner', 'epoch', 'fence', 'wid', 'draft', 'offer', 'asks', 'wake',
+                       'woken', 'tenure', 'lease', 'att', 'seq', 'offer_by', 'presence')
+  if not f[1] then return nil end
+  local o, was = {}, {}
+  for i, name in ipairs(TEXTS) do
+    was[name] = f[i]
+    o[name] = f[i] or ''
+  end
+  for i, name in ipairs(NUMBERS) do
+    o[name] = tonumber(f[#TEXTS + i] or 0)
+    was[name] = f[#TEXTS + i] and o[name]
+  end
+  o.was = was
+  return o
 end
 
 -- The record of a conversation that begins now.
 local function new_own(kind, owner, now)
   local epoch = int(now)
-  return {st = 'open', kind = kind, owner = owner, epoch = epoch, fence = '', wid = '', lease = 0, att = 0, seq = 0,
-          draft = '', offer = '', offer_by = 0, asks = '', wake = '', woken = '', tenure = epoch, presence = 90000}
+  return {st = 'open', kind = kind, owner = owner, epoch = epoch, fence = '', wid = '', draft = '', offer = '', asks = '',
+          wake = '', woken = '', tenure = epoch, lease = 0, att = 0, seq = 0, offer_by = 0, presence = 0, was = {}}
 end
 
 local function save(o)
-  redis.call('HSET', OWN, 'st', o.st, 'kind', o.kind, 'owner', o.owner, 'epoch', o.epoch, 'fence', o.fence,
-             'wid', o.wid, 'lease', int(o.lease), 'att', int(o.att), 'seq', int(o.seq), 'draft', o.draft,
-             'offer', o.offer, 'offer_by', int(o.offer_by), 'asks', o.asks, 'wake', o.wake, 'woken', o.woken,
-             'tenure', o.tenure, 'presence', int(o.presence))
+  local out = {}
+  for _, name in ipairs(TEXTS) do
+    if o[name] ~= o.was[name] then
+      out[#out + 1] = name
+      out[#out + 1] = o[name]
+    end
+  end
+  for _, name in ipairs(NUMBERS) do
+    if o[name] ~= o.was[name] then
+      out[#out + 1] = name
+      out[#out + 1] = int(o[name])
+    end
+  end
+  if #out > 0 then redis.call('HSET', OWN, unpack(out)) end
 end
 
 local function me(o) return o.kind .. ':' .. o.owner end
@@ -50,6 +71,8 @@ end
 local function live(o, now) return o.lease > now and o.lease <= now + MAX_LEASE end
 
 local function lease_end(now, ms) return now + math.min(tonumber(ms), MAX_LEASE) end
+
+local function presence(o) return o.presence > 0 and o.presence or 90000 end -- ms; no takeover has said it yet: as usual
 
 local function next_epoch(o, now) return int(math.max(tonumber(o.epoch) + 1, now)) end
 
