@@ -6,10 +6,15 @@ that can show the difference, beside a customer who writes and a worker who clai
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib.resources import files
 
 from sessions.scripts import SCRIPTS, source
+from sessions.store import Store
+from tests.sessions import test_attend as attend
+from tests.sessions import test_lifecycle as lifecycle
+from tests.sessions import test_positions as positions
 
 ALWAYS = ("customer_writes", "worker_claims")
 DONE = ("owner_commits",)
@@ -433,5 +438,137 @@ MUTANTS: tuple[Mutant, ...] = (
         "o.st = 'closed'",
         "person_closes",
         *DONE,
+    ),
+)
+
+# -- what the state machine does not do: its conversations are never trimmed, and gone when they end -------------------
+Scenario = Callable[[Store, str], Awaitable[None]]
+
+
+def _s(scenario: Scenario, script: str, why: str, old: str, new: str) -> tuple[Mutant, Scenario]:
+    return Mutant(why, script, old, new, ()), scenario
+
+
+KEYS_LOOP = "if key ~= DUE and key ~= IDX then"
+SCENARIOS: tuple[tuple[Mutant, Scenario], ...] = (
+    _s(
+        positions.test_log_keeps_its_newest_events,
+        "commit",
+        "the log grows for ever",
+        "trim_log(o, tonumber(ARGV[12]))",
+        "",
+    ),
+    _s(
+        positions.test_log_keeps_its_newest_events,
+        "lib",
+        "one event too many is trimmed",
+        "'MAXLEN', '=', int(keep))",
+        "'MAXLEN', '=', int(keep - 1))",
+    ),
+    _s(
+        positions.test_log_keeps_what_a_sink_has_not_read,
+        "lib",
+        "what a sink has not read is trimmed",
+        "if fields[i]:sub(1, 8) == 'key:cur:' then",
+        "if false then",
+    ),
+    _s(
+        positions.test_log_keeps_what_a_sink_has_not_read,
+        "cursor",
+        "a sink that is gone blocks trimming for ever",
+        "redis.call('HDEL', OWN, field)",
+        "",
+    ),
+    _s(
+        positions.test_cursor_only_moves_forward,
+        "cursor",
+        "a cursor moves back",
+        "if known and tonumber(known) >= seq then",
+        "if false then",
+    ),
+    _s(
+        positions.test_cursor_only_moves_forward,
+        "cursor",
+        "a cursor is ahead of the log",
+        "if seq > o.seq then",
+        "if false then",
+    ),
+    _s(
+        positions.test_client_of_a_lost_history_is_told,
+        "resume",
+        "a client of a lost history goes on",
+        "if seq > o.seq then state = 'ahead'",
+        "if seq > o.seq then state = 'ok'",
+    ),
+    _s(
+        positions.test_client_of_a_lost_history_is_told,
+        "resume",
+        "another event in the client's place passes",
+        "else state = 'rolled_back' end",
+        "else state = 'ok' end",
+    ),
+    _s(
+        positions.test_log_keeps_its_newest_events,
+        "resume",
+        "a gap is passed off as whole",
+        "state = 'trimmed'",
+        "state = 'ok'",
+    ),
+    _s(
+        positions.test_client_gets_what_it_missed,
+        "resume",
+        "the client's last event comes twice",
+        "'(' .. at, '+'",
+        "at, '+'",
+    ),
+    _s(
+        lifecycle.test_closed_conversation_goes_away_together,
+        "close",
+        "keys of a closed conversation stay for ever",
+        KEYS_LOOP,
+        "if i < 9 and key ~= DUE and key ~= IDX then",
+    ),
+    _s(
+        lifecycle.test_closed_conversation_goes_away_together,
+        "cursor",
+        "a late cursor stays for ever",
+        "if left > 0 then",
+        "if false then",
+    ),
+    _s(
+        lifecycle.test_key_that_appears_while_closing_is_not_left_behind,
+        "lib",
+        "a key that appeared meanwhile is missed",
+        "and not given['h:' .. f:sub(6)] then return true end",
+        "and false then return true end",
+    ),
+    _s(
+        lifecycle.test_closing_with_a_stale_view_is_refused,
+        "close",
+        "a stale owner closes",
+        "if ARGV[4] ~= '' and not holds(o, ARGV[3], ARGV[4]) then",
+        "if false then",
+    ),
+    _s(lifecycle.test_late_writes_do_not_bring_a_forgotten_customer_back, "forget", "no tombstone", "save(stone)", ""),
+    _s(
+        lifecycle.test_late_writes_do_not_bring_a_forgotten_customer_back,
+        "set_values",
+        "a value brings a forgotten customer back",
+        "if o.st ~= 'open' then",
+        "if false then",
+    ),
+    _s(
+        lifecycle.test_forgotten_customer_leaves_nothing_but_a_tombstone,
+        "forget",
+        "the list still shows a forgotten customer",
+        "redis.call('ZREM', IDX, CID)",
+        "",
+    ),
+    _s(
+        attend.test_person_without_presence_is_left_alone_and_not_looked_at_again,
+        "expire",
+        "the sweep spins on a person",
+        "reschedule(o, now, true)",
+        "reschedule(o, now)",
     ),
 )

@@ -9,10 +9,12 @@ from hypothesis import HealthCheck, Phase, Verbosity, settings
 from hypothesis.stateful import run_state_machine_as_test
 from redis.exceptions import RedisError, ResponseError
 
+from sessions.connect import Backend
 from sessions.errors import StoreRefused, StoreUnavailable
 from sessions.scripts import Scripts
+from sessions.store import Store
 from tests.faults.machine import Bench, machine_for, open_bench
-from tests.faults.mutants import MUTANTS, Mutant
+from tests.faults.mutants import MUTANTS, SCENARIOS, Mutant, Scenario
 
 EXAMPLES = 150  # sequences of calls within which a mutant must be killed
 RARE = 500  # the same for those that need a longer story
@@ -71,9 +73,25 @@ def test_every_other_broken_rule_is_noticed(bench: Bench, mutant: Mutant) -> Non
     assert not survives(bench, mutant, RARE)
 
 
+@pytest.mark.parametrize(("mutant", "scenario"), SCENARIOS, ids=lambda value: getattr(value, "name", ""))
+async def test_broken_rule_fails_its_own_test(
+    backend: Backend, conversation_id: str, mutant: Mutant, scenario: Scenario
+) -> None:
+    """What happens outside a conversation's life is told by one test each, which fails when its rule is broken."""
+    store = Store(backend, scripts=Scripts(backend.cmd, mutant.sources()))
+
+    try:
+        await scenario(store, conversation_id)
+    except (RedisError, StoreUnavailable, StoreRefused):
+        raise
+    except (Exception, pytest.fail.Exception):
+        return
+    raise AssertionError(f"{scenario.__name__} passes with a broken rule: {mutant.name}")
+
+
 def test_there_are_enough_mutants_and_each_changes_its_script() -> None:
     """At least 25 in the short run; each has its own reason, and replaces exactly one place."""
     assert len(QUICK) >= 25
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
-    for mutant in MUTANTS:
+    for mutant in (*MUTANTS, *(mutant for mutant, _ in SCENARIOS)):
         assert mutant.sources()

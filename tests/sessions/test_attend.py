@@ -112,7 +112,7 @@ async def test_lease_from_before_the_clock_was_set_back_is_over(store: Store, co
     await store.backend.cmd.hset(keys.own, "lease", ahead)
     await store.backend.cmd.zadd(due_key(keys.shard), {conversation_id: ahead})
 
-    due = await Store(store.backend).due()
+    due = await Store(store.backend, scripts=store._scripts).due()
 
     assert conversation_id in due
     assert (await store.attend(conversation_id)).what is What.READY

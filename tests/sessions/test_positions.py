@@ -52,7 +52,7 @@ async def test_client_of_a_lost_history_is_told(store: Store, conversation_id: s
 
 async def test_log_keeps_its_newest_events(store: Store, conversation_id: str) -> None:
     """Beyond `log_keep` events the oldest go, with the commits; who was away longer is told to start over."""
-    small = Store(store.backend, log_keep=3)
+    small = Store(store.backend, log_keep=3, scripts=store._scripts)
     await talk(small, conversation_id, 7)
     events = await small.read(conversation_id)
     epoch = events[0].epoch
@@ -67,7 +67,7 @@ async def test_log_keeps_its_newest_events(store: Store, conversation_id: str) -
 
 async def test_log_keeps_what_a_sink_has_not_read(store: Store, conversation_id: str) -> None:
     """A webhook that is behind loses nothing; when it is dropped, the log is trimmed again."""
-    small = Store(store.backend, log_keep=3)
+    small = Store(store.backend, log_keep=3, scripts=store._scripts)
     token = await talk(small, conversation_id, 1)
     await small.advance_cursor(conversation_id, "webhook", await position(small, conversation_id, 2))
     for n in range(10, 16):
