@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sessions.model import Event
-from tests.faults.checkers import known_order, linear
+from sessions.model import Ephemeral, Event
+from tests.faults.checkers import known_order, linear, screens
 from tests.faults.checkers.evidence import Evidence, Record
 from tests.faults.harness.history import UNKNOWN, Journal, Operation, load
 from tests.faults.harness.recorded import TAG
@@ -22,6 +22,10 @@ def event(seq: int, epoch: int, type_: str, by: str, owners: tuple[str, str] = (
     return Event(seq, epoch, type_, seq, by, data, *owners)
 
 
+def piece(message_id: str, offset: int, text: str) -> Ephemeral:
+    return Ephemeral("msg.delta", {"mid": message_id, "off": offset, "d": text})
+
+
 def tag(request: str, epoch: int, count: int = 0, saw: list[int] | None = None) -> dict[str, Any]:
     found: dict[str, Any] = {"rid": request, "e": epoch, "n": count}
     return found if saw is None else {**found, "saw": saw}
@@ -29,7 +33,7 @@ def tag(request: str, epoch: int, count: int = 0, saw: list[int] | None = None) 
 
 EVENTS = (
     event(1, 10, "msg.created", "customer", id="m1", proof={"rid": "msg:1"}),
-    event(2, 11, "msg.created", "ai:triage", id="a1", proof=tag("turn:11:1", 11, 1, [1])),
+    event(2, 11, "msg.created", "ai:triage", id="a1", text="Hello.", proof=tag("turn:11:1", 11, 1, [1])),
     event(3, 11, "msg.created", "customer", id="m2", proof={"rid": "msg:2"}),
     event(4, 12, "handoff.requested", "ai:triage"),
     event(5, 13, "owner.changed", "ai:triage", ("ai:triage", "ai:billing"), proof=tag("turn:12:1", 12, 0, [])),
@@ -244,6 +248,39 @@ def test_bad_history_has_no_linear_order(change: Change) -> None:
     assert verdict(change(GOOD)) is False
 
 
+SHOWN: tuple[Event | Ephemeral, ...] = (
+    EVENTS[0],
+    piece("a1", 0, "Hel"),
+    piece("a1", 3, "lo"),
+    *EVENTS[1:5],
+    piece("d1", 0, "I thi"),
+    *EVENTS[5:],
+)
+WATCHED = replace(GOOD, screens={C: SHOWN})
+BAD_SCREENS: dict[str, tuple[tuple[Event | Ephemeral, ...], str]] = {
+    "an event is missing in the middle": ((*SHOWN[:4], *SHOWN[5:]), "screen shows another log"),
+    "the last event never comes": (SHOWN[:-1], "screen misses events"),
+    "an event comes twice": ((*SHOWN[:4], SHOWN[3], *SHOWN[4:]), "screen shows another log"),
+    "a piece follows its whole message": ((*SHOWN[:4], piece("a1", 5, "!"), *SHOWN[4:]), "stray piece on a screen"),
+    "a piece follows a takeover": ((*SHOWN, piece("d1", 5, "nk")), "stray piece on a screen"),
+    "a message is not what was streamed": (
+        (*SHOWN[:1], piece("a1", 0, "Bye"), *SHOWN[3:]),
+        "message differs from its draft",
+    ),
+}
+
+
+def test_good_screen_has_no_violation() -> None:
+    """A screen that shows the log, with the pieces of each draft before its end, is accepted."""
+    assert screens.check(WATCHED) == []
+
+
+@pytest.mark.parametrize(("shown", "kind"), BAD_SCREENS.values(), ids=BAD_SCREENS.keys())
+def test_bad_screen_is_caught(shown: tuple[Event | Ephemeral, ...], kind: str) -> None:
+    """What a customer must never be shown is reported by name."""
+    assert kind in {violation.kind for violation in screens.check(replace(GOOD, screens={C: shown}))}
+
+
 def test_unknown_outcome_may_have_happened_or_not() -> None:
     """A lost reply is explained both ways: the later answers say which one it was."""
     lost = with_op(index("turn:16:1"), outcome=UNKNOWN, returned=None, answer={"ids": [], "seq": None})(GOOD)
@@ -273,6 +310,18 @@ def test_turn_that_was_granted_with_a_lost_reply_is_possible() -> None:
     fenced = op(70, "renew", outcome="stale", asked={"fence": "f12"})
 
     assert verdict(replace(before, operations=(*before.operations, lost, again, fenced))) is True
+
+
+def test_repetition_may_differ_from_the_attempt_that_took_effect() -> None:
+    """A person's answer took effect with one message waiting, and its repetition, which saw none, is told so."""
+    number = index("say:1")
+    lost = with_op(number, outcome=UNKNOWN, returned=None, answer={"ids": [], "seq": None})(GOOD)
+    again = op(96, "commit", "say:1", "dup", asked={"fence": "f14", "answered": 0, "events": 1}, ids=["14-8"], seq=8)
+    idle = op(116, "claim", outcome="idle", asked={"fence": "f9"})
+    before = replace(lost, operations=(*lost.operations[: number + 1], again, lost.operations[number + 1]))
+
+    assert verdict(before) is True
+    assert verdict(and_op(replace(idle, invoked=106, returned=108))(before)) is True
 
 
 def test_search_gives_up_instead_of_running_for_ever() -> None:

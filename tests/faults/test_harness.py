@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.checkers import known_order, linear
 from tests.faults.harness.plan import FaultKind, Plan, make_plan
 from tests.faults.harness.report import Report
 from tests.faults.harness.run import run
@@ -60,9 +59,9 @@ def folder() -> Iterator[Path]:
 
 
 def judged(plan: Plan, folder: Path, *sabotage: Sabotage) -> Report:
-    """Carry the plan out and let both checkers judge it."""
+    """Carry the plan out and let the checkers judge it."""
     evidence = asyncio.run(run(plan, folder, sabotage))
-    report = Report.of(evidence, known_order.check(evidence), linear.check(evidence))
+    report = Report.judge(evidence)
     print(f"seed {plan.seed}\n{report.text()}")
     return report
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sessions.model import Event
+from sessions.model import Ephemeral, Event
 from tests.faults.harness.history import Operation
+
+Shown = tuple[Event | Ephemeral, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class Evidence:
 
     operations: tuple[Operation, ...]
     records: Mapping[str, Record]
+    screens: Mapping[str, Shown] = field(default_factory=dict)  # what was shown of each conversation
     faults: Mapping[str, int] = field(default_factory=dict)
     settled_s: float = 0.0  # how long after the last fault the last waiting message was answered
 

@@ -119,18 +119,35 @@ def steps_of(operations: Iterable[Operation], start: str) -> list[Step]:
     for group in _requests(operations):
         if group[0].kind not in RULES:
             continue
-        op = _decisive(group)
-        out += [step for each in group if each.outcome not in DECISIVE and (step := _step(each, start, each.invoked))]
-        if op is not None:
-            first = op.invoked if op.outcome == DECISIVE[0] else min(each.invoked for each in group)
-            out += [step] if (step := _step(op, start, first)) else []
+        out += [step for each in group if each.outcome not in DECISIVE and (step := _step(each, start))]
+        decisive = next((op for outcome in DECISIVE for op in group if op.outcome == outcome), None)
+        if decisive is not None and (step := _step_of_request(decisive, group, start)):
+            out.append(step)
     return out
 
 
-def _step(op: Operation, start: str, invoked: int) -> Step | None:
+def _step(op: Operation, start: str) -> Step | None:
     apply = RULES[op.kind](op, start) if op.outcome != "refused" else None
     returned = NEVER if op.outcome == UNKNOWN or op.returned is None else op.returned
-    return Step(invoked, returned, apply, f"{op.kind} {op.request} {op.outcome}") if apply else None
+    return Step(op.invoked, returned, apply, f"{op.kind} {op.request} {op.outcome}") if apply else None
+
+
+def _step_of_request(op: Operation, group: Sequence[Operation], start: str) -> Step | None:
+    """What became of a request, told by its decisive attempt: one that did it, else one told so, else a lost one.
+
+    If that one did not do it itself, one of the lost attempts did, with its own arguments: a person who repeats an
+    answer may see fewer messages waiting by then, and a gateway may ask for no turn where the first one did.
+    """
+    step = _step(op, start)
+    if step is None or op.outcome == "ok":
+        return step
+    lost = [each for each in group if each.outcome == UNKNOWN]
+    rules = [RULES[op.kind](replace(op, asked=each.asked), start) for each in (op, *lost)]
+
+    def apply(state: State | None) -> Sequence[State | None]:
+        return list(dict.fromkeys(after for rule in rules if rule for after in rule(state)))
+
+    return replace(step, invoked=min(each.invoked for each in group), apply=apply)
 
 
 def _requests(operations: Iterable[Operation]) -> list[list[Operation]]:
@@ -138,19 +155,6 @@ def _requests(operations: Iterable[Operation]) -> list[list[Operation]]:
     for number, op in enumerate(operations):
         groups.setdefault(f"{op.kind} {op.request}" if op.request else f"\x00{number}", []).append(op)
     return list(groups.values())
-
-
-def _decisive(group: Sequence[Operation]) -> Operation | None:
-    """The attempt that tells what became of the request: one that did it, else one that was told so, else a lost one.
-
-    The others were refused, each at its own instant.
-    """
-    claim = any(op.asked.get("claim") for op in group)  # the repetition may ask for no turn where the first one did
-    for outcome in DECISIVE:
-        for op in group:
-            if op.outcome == outcome:
-                return replace(op, asked=op.asked | {"claim": claim})
-    return None
 
 
 def _retracted(state: State) -> State:

@@ -7,6 +7,7 @@ worker.py    one worker process: a real Router behind a small door
 recorded.py  a Store that writes down every operation, and tags every write so that the log proves what it did
 model.py     the model: what it says is written in the customer's message
 clients.py   customers and people, who talk to the workers' doors
+screens.py   what customers see: live feeds, through every restart of the server
 nemesis.py   kill -9, SIGSTOP, server restarts, clocks set back
 run.py       one run, from the plan to the evidence that tests/faults/checkers judges
 """

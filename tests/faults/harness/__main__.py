@@ -14,7 +14,6 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.faults.checkers import known_order, linear
 from tests.faults.harness.plan import make_plan
 from tests.faults.harness.report import Report
 from tests.faults.harness.run import run
@@ -43,7 +42,7 @@ def _one(seed: int, seconds: float, workers: int) -> bool:
     plan = make_plan(seed, seconds, workers=workers)
     print(f"seed {seed}: {seconds:.0f} s, {workers} workers, {len(plan.faults)} faults planned", flush=True)
     evidence = asyncio.run(run(plan, folder))
-    report = Report.of(evidence, known_order.check(evidence), linear.check(evidence))
+    report = Report.judge(evidence)
     print(report.text(), flush=True)
     if report.good:
         shutil.rmtree(folder)

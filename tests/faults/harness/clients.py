@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.faults.harness.history import UNKNOWN, Journal
 from tests.faults.harness.plan import Plan, Say, Shift
+from tests.faults.harness.screens import Screens
 
 PATIENCE_S = 1.5  # without an answer for so long, a client tries another door
 RETRY_S = (0.02, 0.15)  # between two tries
@@ -103,9 +104,18 @@ class Client:
 class Customer(Client):
     """Sends the planned messages one after the other; each until it is acknowledged."""
 
-    def __init__(self, name: str, plan: Plan, paths: list[str], journal: Journal, sayings: tuple[Say, ...]) -> None:
+    def __init__(
+        self,
+        name: str,
+        plan: Plan,
+        paths: list[str],
+        journal: Journal,
+        sayings: tuple[Say, ...],
+        screens: Screens,
+    ) -> None:
         super().__init__(name, plan, paths, journal)
         self._sayings = sayings
+        self._screens = screens
         self.conversation_id = sayings[0].conversation_id if sayings else ""  # the one that people may take
 
     async def run(self, over: Callable[[], bool], give_up: Callable[[], bool]) -> None:
@@ -114,6 +124,7 @@ class Customer(Client):
             await asyncio.sleep(say.after)
             if over():
                 return
+            self._screens.open(say.conversation_id)
             request = {"op": "send", "c": say.conversation_id, "id": say.message_id, "text": say.text}
             await self._ask(say.door, request, key=f"msg:{say.message_id}", twice=say.twice, give_up=give_up)
             self.conversation_id = say.conversation_id

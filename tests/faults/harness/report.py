@@ -1,12 +1,11 @@
-"""What a run says about itself: operations by kind and outcome, faults, and the verdict of both checkers."""
+"""What a run says about itself: operations by kind and outcome, faults, and the verdicts of the checkers."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.faults.checkers import linear
+from tests.faults.checkers import known_order, linear, screens
 from tests.faults.checkers.evidence import Evidence, Violation
 from tests.faults.checkers.linear import Verdict
 from tests.faults.harness.recorded import SCRIPT_KINDS
@@ -28,10 +27,12 @@ class Report:
     violations: tuple[Violation, ...]
     verdicts: tuple[Verdict, ...]
     settled_s: float
+    screen_items: int  # events and pieces that customers were shown
 
     @classmethod
-    def of(cls, evidence: Evidence, violations: Sequence[Violation], verdicts: Sequence[Verdict]) -> Report:
-        """Count."""
+    def judge(cls, evidence: Evidence) -> Report:
+        """Let every checker look at the evidence, and count."""
+        violations, verdicts = [*known_order.check(evidence), *screens.check(evidence)], linear.check(evidence)
         kinds = Counter(op.kind for op in evidence.operations)
         outcomes = Counter(f"{op.kind}:{op.outcome}" for op in evidence.operations)
         faults = ", ".join(f"{count} x {kind}" for kind, count in sorted(evidence.faults.items()))
@@ -49,11 +50,12 @@ class Report:
             violations=tuple(violations),
             verdicts=tuple(verdicts),
             settled_s=evidence.settled_s,
+            screen_items=sum(map(len, evidence.screens.values())),
         )
 
     @property
     def good(self) -> bool:
-        """No promise was broken, as far as both checkers can say."""
+        """No promise was broken, as far as the checkers can say."""
         return not self.violations and not any(verdict.linear is False for verdict in self.verdicts)
 
     def text(self) -> str:
@@ -65,7 +67,7 @@ class Report:
             [
                 f"  {self.store_calls} store calls, {self.store_reads} reads, {self.client_requests} client requests, "
                 f"{self.messages_acknowledged} messages acknowledged, {self.messages_answered} answered, "
-                f"{self.faults} faults, quiet after {self.settled_s:.1f} s",
+                f"{self.screen_items} items on screens, {self.faults} faults, quiet after {self.settled_s:.1f} s",
                 self.details,
                 f"  {linear.summary(self.verdicts)}",
                 *bad,

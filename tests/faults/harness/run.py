@@ -11,12 +11,14 @@ from typing import Any  # redis-py's clients: their types mix bytes and text
 
 from sessions import replies
 from sessions.attend import CLOCK_CHECK_EVERY
-from tests.faults.checkers.evidence import Evidence, Record
+from sessions.live import POSITION_CHECK_S
+from tests.faults.checkers.evidence import Evidence, Record, Shown
 from tests.faults.harness.clients import Colleague, Customer, all_of
 from tests.faults.harness.history import Journal, load
 from tests.faults.harness.nemesis import Nemesis, Workers
 from tests.faults.harness.nursery import Nursery
 from tests.faults.harness.plan import SLOW_LEASES, FaultKind, Plan
+from tests.faults.harness.screens import Screens
 from tests.faults.harness.server import ValkeyServer
 from tests.faults.harness.worker import Sabotage, WorkerConfig
 from tests.support import SCALE, wait_until
@@ -41,13 +43,16 @@ async def run(plan: Plan, folder: Path, sabotage: tuple[Sabotage, ...] = ()) -> 
             doors = [str(folder / f"w{number}.sock") for number in range(plan.workers)]
             await wait_until("every worker has its door open", lambda: all(map(os.path.exists, doors)), START_S)
             nemesis = Nemesis(server, workers)
-            await _work(plan, doors, journals, nemesis)
+            screens = await Screens.start(server.url, folder)
+            await _work(plan, doors, journals, nemesis, screens)
             settled_s = await _settle(plan, server)
         with server.client() as client:
             records = collect(client)
+        shown = await _look(screens, records)
     finally:
         server.kill()
-    return Evidence(tuple(load(journals.glob("*.jsonl"))), records, dict(nemesis.made), settled_s)
+    operations = tuple(load(journals.glob("*.jsonl")))
+    return Evidence(operations, records, screens=shown, faults=dict(nemesis.made), settled_s=settled_s)
 
 
 def _config(plan: Plan, folder: Path, number: int, sabotage: tuple[Sabotage, ...]) -> WorkerConfig:
@@ -64,7 +69,7 @@ def _config(plan: Plan, folder: Path, number: int, sabotage: tuple[Sabotage, ...
     )
 
 
-async def _work(plan: Plan, doors: list[str], journals: Path, nemesis: Nemesis) -> None:
+async def _work(plan: Plan, doors: list[str], journals: Path, nemesis: Nemesis, screens: Screens) -> None:
     began = time.monotonic()
 
     def elapsed() -> float:
@@ -79,7 +84,8 @@ async def _work(plan: Plan, doors: list[str], journals: Path, nemesis: Nemesis) 
     names = [f"customer{number}" for number in range(len(plan.customers))]
     files = {name: Journal(journals / f"{name}.jsonl", name) for name in (*names, *PEOPLE[: len(plan.people)])}
     customers = [
-        Customer(name, plan, doors, files[name], steps) for name, steps in zip(names, plan.customers, strict=True)
+        Customer(name, plan, doors, files[name], steps, screens)
+        for name, steps in zip(names, plan.customers, strict=True)
     ]
     people = [
         Colleague(name, plan, doors, files[name], steps, customers)
@@ -105,6 +111,15 @@ async def _settle(plan: Plan, server: ValkeyServer) -> float:
         while time.monotonic() < deadline and any(_unanswered(client)):  # noqa: ASYNC110  # no event
             await asyncio.sleep(0.1)
     return time.monotonic() - began
+
+
+async def _look(screens: Screens, records: Mapping[str, Record]) -> Mapping[str, Shown]:
+    """Give the screens the time that they promise to find a last event whose announcement was lost."""
+    lengths = {conversation_id: record.seq for conversation_id, record in records.items()}
+    deadline = time.monotonic() + POSITION_CHECK_S * 1.25 * SCALE + LOADED_S
+    while time.monotonic() < deadline and screens.behind(lengths):  # noqa: ASYNC110  # no event
+        await asyncio.sleep(0.1)
+    return await screens.close()
 
 
 def _unanswered(client: Any) -> list[str]:
