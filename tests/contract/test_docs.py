@@ -85,6 +85,7 @@ def test_every_example_is_of_a_kind_that_is_checked(page: str) -> None:
             ("console", "person"),
             ("console", "root"),
             ("bash", "env"),
+            ("sh", ""),  # commands of other programs; their make targets are looked up below
             ("ini", "systemd"),
             ("json", block.note),
         }
@@ -214,9 +215,9 @@ def test_commands_and_their_options_exist(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_make_targets_exist(page: str) -> None:
-    """`make x` is a target of the Makefile."""
+    """`make x`, in text or on a line of a shell, is a target of the Makefile."""
     targets = set(re.findall(r"(?m)^([a-z-]+):", (ROOT / "Makefile").read_text()))
-    assert set(re.findall(r"`make ([a-z-]+)", page_text(page))) <= targets
+    assert set(re.findall(r"(?m)(?:`|^)make ([a-z-]+)", page_text(page))) <= targets
 
 
 def test_the_readme_is_short() -> None:
