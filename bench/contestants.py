@@ -6,6 +6,7 @@ Each is prepared with a conversation of `history` customer-visible messages and 
 from __future__ import annotations
 
 import itertools
+import secrets
 import tempfile
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,7 +25,7 @@ from sessions.store import Store
 
 QUESTION = "Why do I see two charges for one order?"
 TURNS = ("plain", "handoff")  # plain: billing owns already; handoff: triage transfers to billing, which answers
-_names = itertools.count(1)
+_names = (f"{secrets.token_hex(4)}{n}" for n in itertools.count(1))  # several processes share a server
 
 
 class Contestant(Protocol):
