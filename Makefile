@@ -37,8 +37,9 @@ format: install-dev ## let ruff rewrite the code
 bench: install-dev ## measure: round trips and CPU per turn, beside the SDK's own session
 	$(BIN)/python -m bench $(ARGS)
 
-docs: install ## write the pages that are generated from code (settings)
+docs: install ## write the pages that are generated from code (settings, commands, HTTP, protocol)
 	$(BIN)/python -m scripts.settings_reference
+	$(BIN)/python -m scripts.docs_reference
 
 wheel: install-dev ## build dist/frontdesk-*.whl
 	$(BIN)/python -m build --wheel --no-isolation

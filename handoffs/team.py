@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -36,6 +37,10 @@ class Models(Protocol):
         ...
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 @dataclass(frozen=True)
 class Team:
     """Everything a turn needs of one roster version. Immutable: a new roster makes a new team."""
@@ -44,6 +49,7 @@ class Team:
     models: Models
     tools: Mapping[str, tuple[FunctionTool, ...]]
     data_dir: Path
+    clock: Callable[[], datetime] = _now
     _agents: dict[tuple[str, tuple[str, ...], str], Agent[TurnContext]] = field(default_factory=dict, repr=False)
 
     @classmethod

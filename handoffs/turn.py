@@ -187,7 +187,7 @@ class Turn:
         text = self._roster.announcement(to, language)
         if to.startswith(HUMAN):
             key = {"loop_guard": "loop_to_queue", "approval": "approval_to_queue"}.get(request.decided_by, "to_queue")
-            text = sentence(key, language, name=self._roster.display_name(to, language))
+            text = self._people_text(key, to)
         before = self._records(spec, said)
         if said.text:
             before.append(self._message(spec, said))
@@ -205,8 +205,7 @@ class Turn:
         await session.add_items(transfer_record(request.to))
         text = self._roster.announcement(request.to, self._state.language)
         if request.to.startswith(HUMAN):
-            name = self._roster.display_name(request.to, self._state.language)
-            text = sentence("to_queue", self._state.language, name=name)
+            text = self._people_text("to_queue", request.to)
         before = [*self._records(spec, said), self._message(spec, said)]
         answered = len(self._pending) if request.to.startswith(HUMAN) else 0
         return await self._move(
@@ -226,8 +225,9 @@ class Turn:
         session.keep(pair_safe(session.new_items or [customer_item(message.text) for message in self._pending]))
         if to == spec.id or (to in self._roster and self._failures > 1):
             return await self._stay(session, before, sentence("failed_stay", language))
-        key = "failed_to_queue" if to.startswith(HUMAN) else "failed_to_agent"
-        text = sentence(key, language, name=self._roster.display_name(to, language))
+        text = sentence("failed_to_agent", language, name=self._roster.display_name(to, language))
+        if to.startswith(HUMAN):
+            text = self._people_text("failed_to_queue", to)
         request = TransferRequest(to=to, reason=f"{spec.id} could not answer", decided_by="failure")
         return await self._move(spec, session, request, text=text, before=before, said=said)
 
@@ -254,7 +254,7 @@ class Turn:
         language = self._state.language
         text = self._roster.announcement(to, language)
         if to.startswith(HUMAN):
-            text = sentence("to_queue", language, name=self._roster.display_name(to, language))
+            text = self._people_text("to_queue", to)
         return await self._move(spec, session, request, text=text, before=[], said=Said(new_message_id()))
 
     async def _move(
@@ -302,6 +302,16 @@ class Turn:
         return self._session(owner.id, [*done.history, *seed])
 
     # -- pieces ----------------------------------------------------------------------------------------------------
+
+    def _people_text(self, key: str, to: str) -> str:
+        """The sentence for a transfer to a human queue; outside its hours, also when people will be there."""
+        language = self._state.language
+        text = sentence(key, language, name=self._roster.display_name(to, language))
+        queue = self._roster.desk.queues.get(to.removeprefix(HUMAN))
+        if queue is None or queue.is_open(self._team.clock()):
+            return text
+        closed = self._roster.text(queue.closed, language) if queue.closed else sentence("closed", language)
+        return f"{text} {closed}"
 
     def _seed(self, from_id: str, to_id: str, request: TransferRequest, said: Said) -> Item:
         now = [Line(NOT_YET, said.message_id, f"ai:{from_id}", said.text)] if said.text and said.error is None else []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -371,3 +373,20 @@ async def test_failed_agent_is_not_followed_by_its_plan(
     moving = router_for(store, live, desk, own, tmp_path)
     await ask(moving, conversation_id + "b", "hello")
     assert (await store.get(conversation_id + "b")).owner == Owner.ai("billing")
+
+
+async def test_closed_queue_says_when_people_are_there(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path
+) -> None:
+    """Outside a queue's hours the customer is told so, in the queue's own words, and the message waits."""
+    hours = {"timezone": "Europe/Berlin", "open": {"mon-fri": "09:00-18:00"}}
+    queues = {"support": {"name": "Support", "hours": hours, "closed": {"en": "We are back on Monday at 9."}}}
+    router = router_for(store, live, shop(queues=queues), {"triage": script([transfer("human:support")])}, tmp_path)
+    sunday = datetime(2026, 11, 29, 12, tzinfo=UTC)
+    router.team = replace(router.team, clock=lambda: sunday)
+
+    events = await ask(router, conversation_id, "a person please")
+
+    text = next(event.data["text"] for event in events if event.type == "owner.changed")
+    assert text.endswith("We are back on Monday at 9.")
+    assert (await store.get(conversation_id)).waiting == 1
