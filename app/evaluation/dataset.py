@@ -161,12 +161,23 @@ def is_example_half(dialogue_id: str) -> bool:
 
 
 def _conversation(row: Mapping[str, Any]) -> Played:
-    messages = []
+    messages: list[Message] = []
+    seen: set[str] = set()
     for turn in _user_turns(row):
-        owner, handoff = turn.get("owner"), turn.get("handoff") or ""
-        label = handoff if isinstance(handoff, str) else "switch"
-        messages.append(Message(str(turn["text"]), agent_id(str(owner)) if owner else None, label))
+        owner = agent_id(str(turn["owner"])) if turn.get("owner") else None
+        messages.append(Message(str(turn["text"]), owner, _handoff(turn, owner, seen)))
+        seen |= {owner} if owner else set()
     return Played(str(row["id"]), tuple(messages))
+
+
+def _handoff(turn: Mapping[str, Any], owner: str | None, seen: set[str]) -> str:
+    """The label as written; sets that only say that something changed (CrossWOZ) get theirs from who owned before."""
+    label = turn.get("handoff") or ""
+    if owner and not seen:
+        return "start"
+    if label is True:
+        return "return" if owner in seen else "switch"
+    return str(label)
 
 
 def _user_turns(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:

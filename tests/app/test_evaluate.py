@@ -95,6 +95,15 @@ async def test_dialogues_switch_and_return(dialogues: Path, encoder: SentenceEnc
     assert report.metrics["spurious handoffs per stay-turn"] == Ratio(0, 1)
 
 
+def test_bare_change_marks_are_told_apart(dialogues: Path) -> None:
+    """Sets that mark a change with `true` get start, switch and return from who owned before."""
+    path = dialogues / "data.jsonl"
+    marked = path.read_text(encoding="utf-8").replace('"handoff": "switch"', '"handoff": true')
+    path.write_text(marked.replace('"handoff": "return"', '"handoff": true'), encoding="utf-8")
+    data = load(dialogues, examples_per_agent=4, seed=0, limit=None)
+    assert [m.handoff for m in data.conversations[0].messages] == ["start", "", "switch", "return"]
+
+
 async def test_a_plot_is_written(messages: Path, tmp_path: Path, encoder: SentenceEncoder) -> None:
     """The picture is a PNG."""
     report = await evaluate_async(messages, examples_per_agent=4, limit=2, encoder=encoder)
