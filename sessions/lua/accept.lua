@@ -1,5 +1,6 @@
 -- A person accepts a pending offer in time, and owns from here on. The same fence again gets the same token.
--- KEYS 10 idem of the offer | ARGV 3 offer id, 4 person, 5 new fence, 6 presence ms, 7 data of owner.changed, 8 idem ttl s
+-- KEYS 10 idem of the offer
+-- ARGV 3 offer id, 4 person, 5 new fence, 6 presence ms, 7 data of owner.changed, 8 idem ttl s
 local outcome = decoded(KEYS[10])
 if outcome and outcome[1] == 'accepted' and outcome[3] == ARGV[5] then return {'OK', unpack(outcome, 4, 6)} end
 local o = load_own()
@@ -13,5 +14,6 @@ local to = redis.call('HGET', XFER, 'to')
 if to:sub(1, 6) == 'human:' and to ~= 'human:' .. ARGV[4] then return {'NOTYOURS', to} end
 -- writes from here on
 local done = change_to_person(o, now, ARGV[4], ARGV[5], ARGV[6], ARGV[7])
-redis.call('SET', KEYS[10], cjson.encode({'accepted', 'human:' .. ARGV[4], ARGV[5], done[2], done[3], done[4]}), 'EX', ARGV[8])
+outcome = {'accepted', 'human:' .. ARGV[4], ARGV[5], done[2], done[3], done[4]}
+redis.call('SET', KEYS[10], cjson.encode(outcome), 'EX', ARGV[8])
 return done

@@ -15,7 +15,8 @@ if hash then
 else
   local deadline = int(now + tonumber(ARGV[7]))
   redis.call('HSET', AP, 'id', ARGV[5], 'state', 'asked', 'agent', o.owner, 'epoch', o.tenure, 'hash', ARGV[6],
-             'deadline', deadline, 'default', ARGV[8], 'call', ARGV[9], 'verdict', '', 'by', '', 'note', '', 'at', '0', 'use', '')
+             'deadline', deadline, 'default', ARGV[8], 'call', ARGV[9],
+             'verdict', '', 'by', '', 'note', '', 'at', '0', 'use', '')
   append(o, now, 'approval.asked', me(o), ARGV[10])
 end
 local a = redis.call('HMGET', AP, 'state', 'deadline')

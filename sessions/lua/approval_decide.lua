@@ -1,5 +1,6 @@
 -- Somebody decides an approval, once: whoever comes later gets the first answer. Past its time the default counts.
--- KEYS 10 approval | ARGV 3 id, 4 verdict (granted|refused, '' = only if its time is over), 5 by, 6 note, 7 data of approval.decided
+-- KEYS 10 approval
+-- ARGV 3 id, 4 verdict (granted|refused, '' = only if its time is over), 5 by, 6 note, 7 data of approval.decided
 local AP = KEYS[10]
 local a = redis.call('HMGET', AP, 'state', 'agent', 'epoch', 'deadline', 'default')
 if not a[1] then return {'NOAPPROVAL'} end

@@ -1,5 +1,6 @@
 -- The conversation ends: nobody may write any more, and all its keys are deleted together after the retention time.
--- KEYS 10.. every other key | ARGV 3 epoch, 4 fence ('' = by authority), 5 expected epoch ('' = any), 6 retention s, 7 by,
+-- KEYS 10.. every other key
+-- ARGV 3 epoch, 4 fence ('' = by authority), 5 expected epoch ('' = any), 6 retention s, 7 by,
 --      8 data of status.changed, 9.. names of KEYS 10..
 local o = load_own()
 if not o then return {'NOCONV'} end

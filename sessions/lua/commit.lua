@@ -1,7 +1,9 @@
--- The holder's work becomes true at once: events, its history, values, answered messages. Given back when nothing waits.
+-- The holder's work becomes true at once: events, its history, values, answered messages.
+-- The turn is given back when nothing waits.
 -- KEYS 10 idem, 11 history of the agent
--- ARGV 3 epoch, 4 fence, 5 answered, 6 lease ms, 7 idem ttl s, 8 meta ('' = keep), 9 agent ('' = none), 10 drop, 11 max in,
---      12 events kept in the log, 13.. events (type, by, data), items (json), values (key, json, expected revision)
+-- ARGV 3 epoch, 4 fence, 5 answered, 6 lease ms, 7 idem ttl s, 8 meta ('' = keep), 9 agent ('' = none), 10 drop,
+--      11 max in, 12 events kept in the log,
+--      13.. events (type, by, data), items (json), values (key, json, expected revision)
 local idem, hist = KEYS[10], KEYS[11]
 local prev = redis.call('GET', idem)
 if prev then return {'DUP', prev} end

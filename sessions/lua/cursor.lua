@@ -1,4 +1,4 @@
--- A sink (desk, webhook) has delivered the log up to an event. A cursor only moves forward; the log keeps what is behind.
+-- A sink (desk, webhook) has delivered the log up to an event. A cursor only moves forward; the log keeps the rest.
 -- KEYS 10 cursor | ARGV 3 sink, 4 id of the event ('' = the sink is gone)
 local o = load_own()
 if not o then return {'NOCONV'} end

@@ -1,4 +1,4 @@
--- Time has passed (Redis' clock): what ran out is settled, and the caller is told what is to be done. Safe at any moment.
+-- Time has passed (Redis' clock): what ran out is settled, and the caller is told what is to be done.
 -- KEYS 10 idem of the offer that the caller saw
 -- ARGV 3 max attempts, 4 id of that offer, 5 idem ttl s, 6 data of offer.expired,
 --      7 queue for a person who is gone, 8 data of owner.changed ('' = leave the conversation with them),

@@ -37,8 +37,9 @@ end
 -- The record of a conversation that begins now.
 local function new_own(kind, owner, now)
   local epoch = int(now)
-  return {st = 'open', kind = kind, owner = owner, epoch = epoch, fence = '', wid = '', draft = '', offer = '', asks = '',
-          wake = '', woken = '', tenure = epoch, lease = 0, att = 0, seq = 0, offer_by = 0, presence = 0, was = {}}
+  return {st = 'open', kind = kind, owner = owner, epoch = epoch, fence = '', wid = '', draft = '', offer = '',
+          asks = '', wake = '', woken = '', tenure = epoch, lease = 0, att = 0, seq = 0, offer_by = 0, presence = 0,
+          was = {}}
 end
 
 local function save(o)
@@ -72,7 +73,8 @@ local function live(o, now) return o.lease > now and o.lease <= now + MAX_LEASE 
 
 local function lease_end(now, ms) return now + math.min(tonumber(ms), MAX_LEASE) end
 
-local function presence(o) return o.presence > 0 and o.presence or 90000 end -- ms; no takeover has said it yet: as usual
+-- How long a person is present after each sign of life, ms: as their takeover said.
+local function presence(o) return o.presence > 0 and o.presence or 90000 end
 
 local function next_epoch(o, now) return int(math.max(tonumber(o.epoch) + 1, now)) end
 
@@ -132,7 +134,9 @@ local function reschedule(o, now, left)
   local at
   local function no_later(ms) if not at or ms < at then at = ms end end
   if o.st == 'open' then
-    if (o.kind == 'human' and not left) or (o.kind == 'ai' and has_work(o)) then no_later(live(o, now) and o.lease or now) end
+    if (o.kind == 'human' and not left) or (o.kind == 'ai' and has_work(o)) then
+      no_later(live(o, now) and o.lease or now)
+    end
     if o.offer ~= '' then no_later(o.offer_by) end
     local ask = next_ask(o)
     if ask then no_later(ask) end
@@ -183,8 +187,8 @@ local function change_to_person(o, now, person, fence, presence_ms, data)
   return {'OK', o.epoch, from, int(o.seq)}
 end
 
--- A pending offer ends without a change of owner. `idem` keeps how, for those who answer it too late, and `who` answered,
--- so that the same call again gets the same answer. The caller saves.
+-- A pending offer ends without a change of owner. `idem` keeps how, for those who answer it too late, and `who` said
+-- it, so that the same call again gets the same answer. The caller saves.
 local function end_offer(o, now, idem, state, by, data, ttl_s, who)
   append(o, now, 'offer.' .. state, by, data)
   redis.call('DEL', XFER)
@@ -209,7 +213,7 @@ end
 -- Does an approval belong to the owner of this moment, since it became the owner?
 local function bound(o, agent, tenure) return o.kind == 'ai' and o.owner == agent and o.tenure == tenure end
 
--- All that a worker needs to run the turn, in one reply. The history is given only if the caller guessed the owner right.
+-- All that a worker needs to run the turn, in one reply. The history comes along if the caller guessed the owner.
 local function grant(o, hist, hint, max_in, hist_tail, log_tail)
   local history = false
   if hint == o.owner then history = redis.call('LRANGE', hist, -tonumber(hist_tail), -1) end

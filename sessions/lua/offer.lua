@@ -1,5 +1,6 @@
 -- The holder offers the conversation to a queue or a person; it stays the owner until somebody accepts.
--- KEYS 10 idem of the offer | ARGV 3 epoch, 4 fence, 5 offer id, 6 to, 7 valid ms, 8 brief, 9 data of offer.made, 10 idem ttl s
+-- KEYS 10 idem of the offer
+-- ARGV 3 epoch, 4 fence, 5 offer id, 6 to, 7 valid ms, 8 brief, 9 data of offer.made, 10 idem ttl s
 local first = decoded(KEYS[10])
 if first then return {'DUP', first[1], first[3] or '0', first[4] or '0'} end
 local o = load_own()

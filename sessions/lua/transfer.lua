@@ -3,7 +3,8 @@
 -- ARGV 3 epoch, 4 fence, 5 answered, 6 idem ttl s, 7 meta ('' = keep), 8 old agent ('' = none), 9 drop,
 --      10 new kind, 11 new id, 12 new fence ('' = nobody goes on), 13 wid, 14 lease ms, 15 expected seq ('' = any),
 --      16 decided by, 17 data of owner.changed, 18 max in, 19 history tail
---      20.. events before (type, by, data), items (json), seed (json), values (key, json, expected revision), events after
+--      20.. events before (type, by, data), items (json), seed (json), values (key, json, expected revision),
+--      events after
 local idem, hist_from, hist_to = KEYS[10], KEYS[11], KEYS[12]
 local prev = redis.call('GET', idem)
 if prev then return {'DUP', prev} end

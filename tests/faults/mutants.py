@@ -397,7 +397,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "an approval of an earlier tenure is used",
         "if not bound(o, a[2], a[3]) then",
         "if false then",
-        *ASK,
+        "agent_asks",
+        "agent_uses",
         *MOVE,
     ),
     # -- the journal and values ------------------------------------------------------------------------------------
