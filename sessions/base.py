@@ -6,11 +6,9 @@ import secrets
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any
 
-from redis.exceptions import RedisError
-
 from sessions.cancellation import obedient
 from sessions.connect import Backend
-from sessions.errors import StoreUnavailable
+from sessions.failures import FAILURES, store_error
 from sessions.keys import Keys
 from sessions.model import Item, NewEvent, ValueWrite
 from sessions.scripts import Scripts, check, compact
@@ -60,8 +58,8 @@ class StoreBase:
     async def _read(self, work: Awaitable[Any]) -> Any:
         try:
             return await obedient(work)
-        except RedisError as error:
-            raise StoreUnavailable(f"Redis does not answer: {error}") from error
+        except FAILURES as error:
+            raise store_error("read", error) from error
 
 
 def event_rows(events: Iterable[NewEvent]) -> list[tuple[str, str, str]]:

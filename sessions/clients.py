@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -9,8 +10,9 @@ from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis, RedisCl
 from redis.asyncio.cluster import ClusterNode, ClusterPipeline
 from redis.asyncio.connection import Connection, UnixDomainSocketConnection
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel
+from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
 from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
 
 from sessions.redis_url import RedisUrl
 
@@ -51,6 +53,43 @@ class Pipeline(ClusterPipeline):
         except RedisCluster.ERRORS_ALLOW_RETRY:
             self.cluster_client._initialize = True  # as redis-py does it for commands; it has no public name for this
             raise
+
+
+class Sentinels(Sentinel):
+    """redis-py's Sentinel client, which asks all Sentinels at once and believes the newest of a majority's answers.
+
+    redis-py (8.1) believes the first one that answers, and swaps entries of its list around an await: two tasks that
+    look for the master at the same time make it forget a Sentinel for ever.
+    """
+
+    async def discover_master(self, service_name: str) -> tuple[str, int]:
+        """(host, port) of the master; MasterNotFoundError when no Sentinel knows a living one."""
+        asked = {asyncio.ensure_future(self._ask(sentinel, service_name)) for sentinel in self.sentinels}
+        answers: list[dict[str, Any]] = []
+        waiting = set(asked)
+        try:
+            while waiting and len(answers) <= len(asked) // 2:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                answers += [state for task in done if (state := task.result())]
+        finally:
+            for task in waiting:
+                task.cancel()
+            if waiting:
+                await asyncio.wait(waiting)
+        if not answers:
+            raise MasterNotFoundError(f"no Sentinel answers with a master called {service_name!r}")
+        newest = max(answers, key=lambda state: int(state["config-epoch"]))
+        if not self.check_master_state(newest, service_name):
+            raise MasterNotFoundError(f"the Sentinels call the master of {service_name!r} down")
+        return str(newest["ip"]), int(newest["port"])
+
+    async def _ask(self, sentinel: Redis, service_name: str) -> dict[str, Any] | None:
+        """What one Sentinel knows of the master; None when it does not answer or knows nothing."""
+        try:
+            masters = cast(dict[str, dict[str, Any]], await sentinel.sentinel_masters())
+        except (RedisError, OSError):
+            return None
+        return masters.get(service_name)
 
 
 def build_clients(target: RedisUrl) -> Clients:
@@ -95,7 +134,7 @@ def _standalone(target: RedisUrl) -> Clients:
 def _sentinel(target: RedisUrl) -> Clients:
     tls: dict[str, Any] = {"ssl": True} if target.tls else {}
     tls_options = {name: value for name, value in target.options.items() if name.startswith("ssl_")}
-    sentinel = Sentinel(  # type: ignore[no-untyped-call]  # redis-py left this one without types
+    sentinel = Sentinels(  # type: ignore[no-untyped-call]  # redis-py left this one without types
         target.hosts,
         sentinel_kwargs={
             "socket_timeout": CONNECT_S,

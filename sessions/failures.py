@@ -6,7 +6,9 @@ from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
     BusyLoadingError,
+    ClusterDownError,
     ConnectionError,
+    MasterDownError,
     NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
@@ -14,14 +16,18 @@ from redis.exceptions import (
     RedisError,
     ResponseError,
     TimeoutError,
+    TryAgainError,
 )
 
 from sessions.errors import StoreRefused, StoreUnavailable
 
 FAILURES = (RedisError, RedisClusterException, OSError)  # RedisClusterException is none of redis-py's RedisErrors
 
-# Redis' own words. They stand first, or (Redis 6.2, inside a script) after "Error running script ...".
-PASSING = ("LOADING", "READONLY", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY ", "UNBLOCKED")
+# redis-py has classes for some refusals and cuts the word off their text. The other words stand first, or (Redis 6.2,
+# inside a script) after "Error running script ...".
+PASSING_TYPES = (ClusterDownError, MasterDownError, ReadOnlyError, TryAgainError)
+LASTING_TYPES = (NoPermissionError, OutOfMemoryError)
+PASSING = ("LOADING", "READONLY", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY ")
 LASTING = ("OOM", "MISCONF", "NOPERM", "NOAUTH", "UNKILLABLE")
 OURS = ("same key slot", "Missing key", "Invalid args")  # a command of ours that no cluster can take
 
@@ -50,11 +56,11 @@ def passes(error: Exception) -> bool:
     if isinstance(error, (AuthenticationError, AuthorizationError)):
         return False
     if isinstance(error, ResponseError):
-        return any(word in str(error) for word in PASSING) or isinstance(error, ReadOnlyError)
+        return isinstance(error, PASSING_TYPES) or any(word in str(error) for word in PASSING)
     return not any(words in str(error) for words in OURS)
 
 
 def _refuses(error: ResponseError, text: str) -> bool:
-    if isinstance(error, (OutOfMemoryError, ReadOnlyError, NoPermissionError)):
+    if isinstance(error, (*PASSING_TYPES, *LASTING_TYPES)):
         return True
     return any(word in text for word in (*PASSING, *LASTING))

@@ -83,8 +83,8 @@ class Reads(StoreBase):
         await self._read(self._redis.publish(keys.channel, compact(["X", what.type, what.data])))
 
     async def ping(self) -> None:
-        """StoreUnavailable unless Redis answers."""
-        await self._read(self._redis.ping())
+        """An error unless Redis answers and takes writes, on every server that owns conversations."""
+        await self._read(self.backend.probe())
 
     async def secret(self, name: str) -> str:
         """A random secret that all processes share, made on first use (development; production sets its own)."""

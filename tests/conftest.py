@@ -26,7 +26,7 @@ GIVEN_URL = os.environ.get("FRONTDESK_TEST_REDIS_URL", "")
 ON_EVERY_SERVER = ("test_store.py", "test_live.py")  # of tests/sessions
 ON_ONE_SERVER = ("embedded", "redis7")  # what all other tests of these two folders run on
 DEPLOYMENT = Path(__file__).parent.parent / "docs" / "how-to" / "deploy-redis.md"
-TESTS_ONLY = ("+flushall", "+scan", "+script|flush", "+client|kill")  # what tests do and Frontdesk does not
+TESTS_ONLY = ("+flushall", "+script|flush", "+client|kill")  # what tests do and Frontdesk does not
 
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"  # the SDK must not even try to send traces away
 for variable in [name for name in os.environ if name.startswith(("OPENAI_API_KEY", "OPENAI_BASE_URL", "FRONTDESK_"))]:

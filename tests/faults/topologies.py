@@ -94,6 +94,7 @@ class Server:
     program: Path = field(default_factory=find_server_binary)
     port: int = field(default_factory=free_port)
     config: str | None = None  # text of a configuration file; a Sentinel needs one
+    user: str | None = None  # whom the tests log in as, where the default user may not
     password: str | None = None
     process: subprocess.Popen[bytes] | None = None
 
@@ -153,6 +154,7 @@ class Server:
         """A plain client of exactly this server, all rights, no repetitions."""
         return Redis(
             port=self.port,
+            username=self.user,
             password=self.password,
             decode_responses=True,
             socket_timeout=2,
@@ -187,18 +189,39 @@ class Topology:
         return [server for server in self.data if server.alive and server.info()["role"] == "master"]
 
     def heal(self) -> None:
-        """Wake and start again what a test froze or killed, and wait until all of it is in sync."""
+        """`repair`, and wait until the Sentinels or the cluster's nodes have noticed it, ready for the next fault."""
+        self.repair()
+        wait_for("everybody knows that all is well", self._healthy, 40)
+
+    def repair(self) -> None:
+        """Wake and start again what a test froze or killed, and wait until its data is in sync."""
         for server in [*self.sentinels, *self.data]:
             server.wake()
             if not server.alive:
                 server.start()
-        wait_for("every replica is in sync", self._healthy, 40)
+        if self.sentinels:
+            self._demote()
+        wait_for("every replica is in sync", self._in_sync, 40)
+
+    def _demote(self) -> None:
+        """Make an old master follow the new one: the Sentinels do it as well, but only after some 10 s."""
+
+        def known() -> set[int]:
+            return {master_of(sentinel)["port"] for sentinel in self.sentinels}
+
+        port = wait_for("the Sentinels agree on a master", lambda: found if len(found := known()) == 1 else None).pop()
+        for server in self.masters():
+            if server.port != port:
+                server.do("REPLICAOF", "127.0.0.1", port)
+
+    def _in_sync(self) -> bool:
+        masters = self.masters()
+        expected = 1 if self.sentinels or len(self.data) == 1 else 3
+        return len(masters) == expected and all(server.in_sync() for server in self.data if server not in masters)
 
     def _healthy(self) -> bool:
         masters = self.masters()
         replicas = [server for server in self.data if server not in masters]
-        if not all(server.in_sync() for server in replicas):
-            return False
         if self.sentinels:
             return len(masters) == 1 and all(_sees(sentinel, masters[0], len(replicas)) for sentinel in self.sentinels)
         if len(self.data) > 1:
@@ -210,10 +233,17 @@ class Topology:
             server.kill()
 
 
-def _sees(sentinel: Server, master: Server, replicas: int) -> bool:
-    """Whether this Sentinel knows the master, its replicas and the two other Sentinels, all of them up."""
+def master_of(sentinel: Server) -> dict[str, Any]:
+    """What a Sentinel knows of the master."""
     with sentinel.client() as client:
         state: dict[str, Any] = client.sentinel_master(SERVICE)
+    return state
+
+
+def _sees(sentinel: Server, master: Server, replicas: int) -> bool:
+    """Whether this Sentinel knows the master, its replicas and the two other Sentinels, all of them up."""
+    state = master_of(sentinel)
+    with sentinel.client() as client:
         slaves: list[dict[str, Any]] = client.sentinel_slaves(SERVICE)
     up = [slave for slave in slaves if not slave["is_sdown"] and slave["master-link-status"] == "ok"]
     return (
@@ -325,7 +355,7 @@ def tls_server(folder: Path, user: str, password: str, rules: Sequence[str]) -> 
     tls_port = free_port()
     tls = ["--tls-port", str(tls_port), "--tls-cert-file", str(certificate), "--tls-key-file", str(certificate)]
     more = ["--tls-ca-cert-file", str(certificate), "--tls-auth-clients", "no", "--aclfile", str(acl)]
-    server = Server(folder / "data", [*DURABLE, *tls, *more], program)
+    server = Server(folder / "data", [*DURABLE, *tls, *more], program, user="admin", password="admin")
     url = f"rediss://{user}:{password}@localhost:{tls_port}/0?ssl_ca_certs={certificate}"
     topology = Topology(url, [server])
     try:

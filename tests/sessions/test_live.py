@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from redis.asyncio import RedisCluster
 
@@ -77,7 +78,7 @@ async def test_killed_reader_connection_loses_nothing(store: Store, live: Live, 
 
 async def kill_subscribers(store: Store) -> None:
     """Cut every pub/sub connection; in a cluster they may be on any primary."""
-    where = {"target_nodes": RedisCluster.PRIMARIES} if store.backend.kind == "cluster" else {}
+    where: dict[str, Any] = {"target_nodes": RedisCluster.PRIMARIES} if store.backend.kind == "cluster" else {}
     await store.backend.cmd.client_kill_filter(_type="pubsub", **where)
 
 
