@@ -22,8 +22,9 @@ def event(seq: int, epoch: int, type_: str, by: str, owners: tuple[str, str] = (
     return Event(seq, epoch, type_, seq, by, data, *owners)
 
 
-def piece(message_id: str, offset: int, text: str) -> Ephemeral:
-    return Ephemeral("msg.delta", {"mid": message_id, "off": offset, "d": text})
+def piece(message_id: str, offset: int, text: str, agent: str = "triage") -> Ephemeral:
+    by = {"kind": "ai", "id": agent, "name": agent}
+    return Ephemeral("msg.delta", {"mid": message_id, "off": offset, "d": text, "by": by})
 
 
 def tag(request: str, epoch: int, count: int = 0, saw: list[int] | None = None) -> dict[str, Any]:
@@ -253,7 +254,7 @@ SHOWN: tuple[Event | Ephemeral, ...] = (
     piece("a1", 0, "Hel"),
     piece("a1", 3, "lo"),
     *EVENTS[1:5],
-    piece("d1", 0, "I thi"),
+    piece("d1", 0, "I thi", "billing"),
     *EVENTS[5:],
 )
 WATCHED = replace(GOOD, screens={C: SHOWN})
@@ -262,6 +263,7 @@ BAD_SCREENS: dict[str, tuple[tuple[Event | Ephemeral, ...], str]] = {
     "the last event never comes": (SHOWN[:-1], "screen misses events"),
     "an event comes twice": ((*SHOWN[:4], SHOWN[3], *SHOWN[4:]), "screen shows another log"),
     "a piece follows its whole message": ((*SHOWN[:4], piece("a1", 5, "!"), *SHOWN[4:]), "stray piece on a screen"),
+    "an agent that does not own begins to write": ((*SHOWN, piece("x", 0, "Me", "orders")), "stray piece on a screen"),
     "a piece follows a takeover": ((*SHOWN, piece("d1", 5, "nk")), "stray piece on a screen"),
     "a message is not what was streamed": (
         (*SHOWN[:1], piece("a1", 0, "Bye"), *SHOWN[3:]),

@@ -18,7 +18,7 @@ import pytest
 from tests.faults.harness.plan import FaultKind, Plan, make_plan
 from tests.faults.harness.report import Report
 from tests.faults.harness.run import run
-from tests.faults.harness.worker import Sabotage
+from tests.faults.harness.worker import Sabotage, sabotaged
 from tests.support import SCALE
 
 SEED = int(os.environ.get("FRONTDESK_FAULT_SEED", "0")) or secrets.randbelow(1_000_000) + 1
@@ -42,6 +42,10 @@ BROKEN = {
     "commit leaves the answered messages in the inbox": (
         Sabotage("commit", "redis.call('LTRIM', IN, answered, -1)", "redis.call('LTRIM', IN, 0, -1)"),
         {"message answered twice"},
+    ),
+    "relay shows what a stale owner writes": (
+        Sabotage("relay", FENCE, "if not o then return {'NOCONV'} end"),
+        {"stray piece on a screen", "draft was left behind"},
     ),
     "a clock that was set back is believed": (
         Sabotage("*", "o.lease <= now + MAX_LEASE", "true"),
@@ -78,6 +82,12 @@ def test_minute_of_the_plan_has_enough_of_every_fault() -> None:
 
     assert min(len(plan.faults) for plan in plans) >= CI_FAULTS
     assert {fault.kind for plan in plans for fault in plan.faults} == set(FaultKind)
+
+
+@pytest.mark.parametrize("broken", [broken for broken, _ in BROKEN.values()], ids=BROKEN.keys())
+def test_rule_that_is_taken_out_is_in_the_scripts(broken: Sabotage) -> None:
+    """The slow tests below take these rules out: here a script that was reworded is noticed at once."""
+    assert sabotaged([broken])
 
 
 @pytest.mark.timeout(180)

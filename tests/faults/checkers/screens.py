@@ -11,7 +11,8 @@ def check(evidence: Evidence) -> list[Violation]:
     violations: list[Violation] = []
     for conversation_id, shown in evidence.screens.items():
         record = evidence.records.get(conversation_id)
-        violations += _events(conversation_id, shown, record) + _pieces(conversation_id, shown)
+        violations += _events(conversation_id, shown, record)
+        violations += _pieces(conversation_id, shown, record.start if record else "")
     return violations
 
 
@@ -28,8 +29,8 @@ def _events(conversation_id: str, shown: Shown, record: Record | None) -> list[V
     return [Violation("screen shows another log", conversation_id, text, seen[same].seq)]
 
 
-def _pieces(conversation_id: str, shown: Shown) -> list[Violation]:
-    """A draft is silent after its end and after its owner's, and its message begins with what was shown of it."""
+def _pieces(conversation_id: str, shown: Shown, owner: str) -> list[Violation]:
+    """Pieces come from the owner, none after the end of its message, which begins with what was shown of it."""
     out: list[Violation] = []
     drafts: dict[str, str] = {}
     ended: set[str] = set()
@@ -38,12 +39,14 @@ def _pieces(conversation_id: str, shown: Shown) -> list[Violation]:
             if item.type != "msg.delta":
                 continue
             message_id, offset = str(item.data["mid"]), int(item.data["off"])
-            if message_id in ended:
-                out.append(Violation("stray piece on a screen", conversation_id, f"{message_id} at {offset}"))
+            by = f"{item.data['by']['kind']}:{item.data['by']['id']}"
+            if message_id in ended or by != owner:
+                out.append(Violation("stray piece on a screen", conversation_id, f"{message_id} at {offset} by {by}"))
             if offset <= len(drafts.get(message_id, "")):
                 drafts[message_id] = drafts.get(message_id, "")[:offset] + str(item.data["d"])
         elif item.type == "owner.changed":
-            ended |= drafts.keys()  # whoever wrote them does not own any more
+            ended |= drafts.keys()
+            owner = item.owner_to
         elif item.type in ("msg.created", "msg.retracted"):
             message_id = str(item.data["id"])
             ended.add(message_id)
