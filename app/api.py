@@ -20,6 +20,8 @@ from app.api_models import (
     Health,
     MessageAnswer,
     MessageRequest,
+    PresenceAnswer,
+    PresenceRequest,
     Readiness,
     ReleaseAnswer,
     ReleaseRequest,
@@ -214,6 +216,12 @@ async def take(conversation_id: str, body: TakeRequest, desk: TheDesk) -> TakeAn
         expected_epoch=body.expected_epoch,
     )
     return TakeAnswer(token=str(taken.token), previous=desk_view.owner_view(taken.previous, desk.roster), seq=taken.seq)
+
+
+@v1.post("/conversations/{conversation_id}/presence", responses=responses(404, 409, 422))
+async def stay(conversation_id: str, body: PresenceRequest, desk: TheDesk) -> PresenceAnswer:
+    """The person is still there. Say so once a minute: after three minutes of silence a queue gets the conversation."""
+    return PresenceAnswer(until=await desk.router.stay(conversation_id, _token(body.token)))
 
 
 @v1.post("/conversations/{conversation_id}/messages", responses=responses(404, 409, 422))

@@ -154,6 +154,14 @@ class TakeAnswer(Answer):
     seq: int
 
 
+class PresenceRequest(Request):
+    token: HeldToken
+
+
+class PresenceAnswer(Answer):
+    until: Annotated[int, Field(description="Unix time in milliseconds by the store's clock")]
+
+
 class MessageRequest(Request):
     token: HeldToken
     person: PersonRef

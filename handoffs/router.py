@@ -44,7 +44,7 @@ from sessions.model import (
     Transferred,
     What,
 )
-from sessions.store import Store
+from sessions.store import PRESENCE_MS, Store
 
 log = logging.getLogger("frontdesk.router")
 
@@ -52,6 +52,7 @@ MAX_TEXT = 8000  # characters of one message, a customer's or a person's
 SWEEP_S = 3.0  # a turn whose process died is found within its lease and this
 HINTS = 10_000  # conversations whose last owner this process remembers, to load the right history at once
 DEADLY = 5  # attempts of a turn that kills its process before the turn itself can give up (after turn.MAX_ATTEMPTS)
+RESCUES = {"poison": "{attempts} attempts to answer did not end", "human_lost": "the person is no longer at the desk"}
 RETRIES = 5  # of a hand back whose log moved on between reading and writing
 
 
@@ -171,6 +172,13 @@ class Router:
             turn.lose()
         return taken
 
+    async def stay(self, conversation_id: str, token: Token) -> int:
+        """The person is still there; until when (ms of Redis' clock) that is believed. StaleOwner: somebody else owns.
+
+        A person who is not heard of for three minutes has gone: the conversation goes back to a queue.
+        """
+        return await self.store.renew(conversation_id, token, lease_ms=PRESENCE_MS)
+
     async def say(self, conversation_id: str, token: Token, person: Person, text: str, message_id_: str) -> Committed:
         """A person's message to the customer. StaleOwner when somebody else owns now; nothing is sent then."""
         text = checked_text(text)
@@ -184,6 +192,7 @@ class Router:
                     f"say:{message_id_}",
                     answered=conversation.waiting,
                     events=[NewEvent("msg.created", data)],
+                    lease_ms=PRESENCE_MS,
                 )
             except Conflict:
                 continue  # the same person answered from two windows at once
@@ -262,6 +271,11 @@ class Router:
             await turn.run()
         except StaleOwner as stale:
             log.info("%s", stale)
+        except (
+            Conflict
+        ) as conflict:  # somebody at the desk changed a value meanwhile: run the turn again on what is now
+            log.info("%s", conflict)
+            await self._give_back(turn)
         except StoreError as error:  # the lease runs out and the sweep of some process takes it up again
             log.warning("%s: the turn could not be stored: %s", turn.conversation_id, error)
         except asyncio.CancelledError:
@@ -322,21 +336,20 @@ class Router:
 
     def _rescue(self, conversation: Conversation, why: str) -> Rescue | None:
         """Where a conversation goes whose owner will not answer: the human queue of its agent's route."""
-        if why != "poison":  # a person's desk does not renew presence yet: who reads for long must not lose it
-            return None
         roster = self.team.roster
-        spec = self.team.spec(conversation.owner.id)
+        spec = self.team.spec(conversation.owner.id) if why == "poison" else roster.start
         to = exit_target(roster, spec) if spec else next((HUMAN + queue for queue in roster.desk.queues), "")
         if not to.startswith(HUMAN):
             return None
         language = RouterState.of(conversation.meta).language
         name = roster.display_name(to, language)
+        key = "failed_to_queue" if why == "poison" else "person_gone"
         change = {
             "from": conversation.owner.id,
             "to": to,
-            "reason": f"{conversation.attempts} attempts to answer did not end",
+            "reason": RESCUES[why].format(attempts=conversation.attempts),
             "decided_by": "system",
-            "text": sentence("failed_to_queue", language, name=name),
+            "text": sentence(key, language, name=name),
             "from_name": roster.display_name(conversation.owner.ref, language),
             "to_name": name,
         }
@@ -360,12 +373,16 @@ def checked_text(text: str) -> str:
         raise MessageRejected("text", "it is empty")
     if len(text) > MAX_TEXT:
         raise MessageRejected("text", f"it has {len(text)} characters; at most {MAX_TEXT} are allowed")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise MessageRejected("text", "it is not Unicode: there is half of a surrogate pair in it") from None
     return text
 
 
 def message_id(conversation_id: str, client_id: str) -> str:
     """The message id for a client's own id: the same for a repeated message, whoever handles it."""
-    return "m_" + hashlib.sha256(f"{conversation_id}\x00{client_id}".encode()).hexdigest()[:20]
+    return "m_" + hashlib.sha256(f"{conversation_id}\x00{client_id}".encode("utf-8", "replace")).hexdigest()[:20]
 
 
 def known_language(languages: tuple[str, ...], wish: str) -> str:

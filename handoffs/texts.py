@@ -13,6 +13,7 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
         "failed_stay": "Sorry, something went wrong on our side. Please send your message once more.",
         "loop_to_queue": "I don't want to send you round in circles, so I'm passing you to a person: {name}.",
         "approval_to_queue": "A person has to approve this first. I've passed your request to {name}.",
+        "person_gone": "The person you were talking to had to leave. {name} will take over from here.",
         "closed": "Nobody is there right now; your message is kept and answered as soon as somebody is back.",
     },
     "zh": {
@@ -23,6 +24,7 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
         "failed_stay": "抱歉，我们这边出了点问题，请再发送一次您的消息。",
         "loop_to_queue": "为了不让您来回转接，我直接为您转人工客服：{name}。",
         "approval_to_queue": "这项操作需要人工审核，我已将您的请求转给{name}。",
+        "person_gone": "刚才为您服务的工作人员已离开，接下来由{name}为您服务。",
         "closed": "现在是非工作时间；您的消息已保存，工作人员上线后会尽快回复。",
     },
 }

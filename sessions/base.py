@@ -17,7 +17,7 @@ Arguments = Sequence[str | int]
 
 REQUEST_TTL_S = 86_400  # a client repeats a request within a day, or not at all
 LEASE_MS = 20_000  # a worker that is alive renews every third of it
-PRESENCE_MS = 90_000  # a person whose desk is open renews within it
+PRESENCE_MS = 180_000  # a person whose desk is open renews within it; browsers wake hidden tabs once a minute
 LOG_KEEP = 10_000  # newest events of a conversation that stay in its log, and all that a sink has not read
 
 

@@ -19,7 +19,11 @@ Context = RunContextWrapper[TurnContext]
 # The patterns are for the model (it fills and spells slots by them) and are not checked before the call: a customer who
 # writes "a 10023" or a number that nobody has gets a sentence from the tool, not an error.
 OrderNumber = Annotated[
-    str, Field(description="Order number, like A-10023", json_schema_extra={"pattern": r"^A-[0-9]{5}$"})
+    str,
+    Field(
+        description="Order number, like A-10023 | 订单号，例如 A-10023",
+        json_schema_extra={"pattern": r"^A-[0-9]{5}$"},
+    ),
 ]
 Amount = Annotated[
     str,

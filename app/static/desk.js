@@ -2,11 +2,12 @@
 import { el } from "./widget/dom.js";
 import { uuid7 } from "./widget/ids.js";
 import { Client, Refused } from "./desk/client.js";
-import { ConversationView } from "./desk/conversation.js";
+import { ConversationView, heldTokens } from "./desk/conversation.js";
 import { List } from "./desk/list.js";
 import { language, s } from "./desk/strings.js";
 
 const REFRESH_MS = 2000;
+const PRESENCE_MS = 45_000; // the server believes in three minutes; hidden tabs wake once a minute
 const KEY = "frontdesk:desk:key";
 const PERSON = "frontdesk:desk:person";
 
@@ -64,6 +65,7 @@ async function open(person) {
 
 class DeskPage {
   #timer = 0;
+  #presence = 0;
   #view = null;
   #chosen = null;
 
@@ -86,7 +88,19 @@ class DeskPage {
         el("p.shop", {}, this.roster.desk), this.trouble, this.listNode),
       this.place);
     document.addEventListener("visibilitychange", () => document.hidden || this.refresh());
+    this.#presence = setInterval(() => this.#stay(), PRESENCE_MS);
     this.refresh();
+  }
+
+  /** Without this the server gives a conversation to a queue, because nobody seems to be here any more. */
+  async #stay() {
+    for (const { cid, token, forget } of heldTokens()) {
+      try {
+        await this.client.post(`/conversations/${encodeURIComponent(cid)}/presence`, { token });
+      } catch (error) {
+        if (error instanceof Refused && [404, 409].includes(error.status)) forget();
+      }
+    }
   }
 
   async refresh() {
@@ -127,6 +141,7 @@ class DeskPage {
 
   #leave() {
     clearTimeout(this.#timer);
+    clearInterval(this.#presence);
     sessionStorage.clear();
     location.reload();
   }

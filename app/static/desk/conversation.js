@@ -6,7 +6,18 @@ import { s } from "./strings.js";
 import { Timeline } from "./timeline.js";
 
 const TYPING_MS = 8000;
-const tokenKey = (cid) => `frontdesk:desk:token:${cid}`;
+const TOKEN = "frontdesk:desk:token:";
+const tokenKey = (cid) => TOKEN + cid;
+
+/** The conversations that this tab holds, with their tokens. */
+export function heldTokens() {
+  const keys = Array.from({ length: sessionStorage.length }, (_, at) => sessionStorage.key(at));
+  return keys.filter((key) => key.startsWith(TOKEN)).map((key) => ({
+    cid: key.slice(TOKEN.length),
+    token: sessionStorage.getItem(key),
+    forget: () => sessionStorage.removeItem(key),
+  }));
+}
 
 export class ConversationView {
   #stop = new AbortController();
