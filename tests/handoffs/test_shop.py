@@ -18,11 +18,11 @@ import pytest
 from agents.tool_context import ToolContext
 
 from handoffs.context import TurnContext
-from handoffs.errors import ValueInvalid, ValueNotAllowed
 from handoffs.lint import check
 from handoffs.loader import load_roster
-from handoffs.roster import AgentSpec, Roster
+from handoffs.shared_values import AgentValues
 from handoffs.toolbox import load_module, load_tools
+from sessions.values import ValuesDraft
 
 ROOT = Path(__file__).parents[2]
 AGENTS = ROOT / "agents"
@@ -32,35 +32,13 @@ CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 
 @dataclass
-class ContractValues:
-    """Shared values in memory, with the same checks of the agent's rights and of the contract as the router's."""
-
-    agent: AgentSpec
-    roster: Roster
-    held: dict[str, Any] = field(default_factory=dict)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        allowed = (*self.agent.values.read, *self.agent.values.write)
-        if key not in allowed:
-            raise ValueNotAllowed(key, agent_id=self.agent.id, action="read", allowed=allowed)
-        return self.held.get(key, default)
-
-    def set(self, key: str, value: Any) -> None:
-        if key not in self.agent.values.write:
-            raise ValueNotAllowed(key, agent_id=self.agent.id, action="write", allowed=self.agent.values.write)
-        if why := self.roster.desk.values[key].why_not(value):
-            raise ValueInvalid(key, why)
-        self.held[key] = value
-
-
-@dataclass
 class Customer:
     """One conversation with the demo desk's tools. `said` calls a tool the way the SDK does."""
 
     data_dir: Path
     language: str = "en"
     turn_id: str = "t_1"
-    held: dict[str, Any] = field(default_factory=dict)
+    held: ValuesDraft = field(default_factory=lambda: ValuesDraft({}))
 
     async def said(self, agent_id: str, tool: str, **arguments: str) -> str:
         context = TurnContext(
@@ -68,7 +46,7 @@ class Customer:
             agent_id=agent_id,
             epoch=1,
             language=self.language,
-            values=ContractValues(ROSTER[agent_id], ROSTER, self.held),
+            values=AgentValues(self.held, ROSTER, ROSTER[agent_id]),
             data_dir=self.data_dir,
             turn_id=self.turn_id,
         )
@@ -189,7 +167,7 @@ async def test_an_order_number_is_understood_as_customers_type_it(customer: Cust
     """Lower case, missing or odd dashes, spaces, full-width digits."""
     said = await customer.said("orders", "track_parcel", order_number=typed)
     assert "order A-10023" in said
-    assert customer.held["order_number"] == "A-10023"
+    assert customer.held.get("order_number") == "A-10023"
 
 
 @pytest.mark.parametrize(
@@ -217,7 +195,7 @@ async def test_a_return_is_opened_once(customer: Customer) -> None:
     later = await customer.said("returns", "open_return", order_number="A-10031", reason="other")
     assert first == again == later
     assert "R-20003" in first
-    assert customer.held["return_number"] == "R-20003"
+    assert customer.held.get("return_number") == "R-20003"
     assert rows(customer.data_dir, "SELECT count(*) FROM returns WHERE order_number = 'A-10031'") == [(1,)]
 
 
@@ -236,7 +214,7 @@ async def test_a_refund_is_made_once_per_turn_however_it_is_worded(customer: Cus
     )
     assert first == again and "94.80 EUR" in first
     assert rows(customer.data_dir, "SELECT count(*) FROM refunds WHERE order_number = 'A-10023'") == [(1,)]
-    assert customer.held["refund_reference"] == "F-30004"
+    assert customer.held.get("refund_reference") == "F-30004"
 
 
 async def test_no_more_is_refunded_than_was_charged_too_much(customer: Customer) -> None:
