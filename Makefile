@@ -21,9 +21,10 @@ run: install ## install what is missing and start Frontdesk on http://127.0.0.1:
 check: install ## check the agent files
 	@$(BIN)/frontdesk check $(ARGS)
 
-test: install-dev ## run every test (installs Debian's chromium when no browser is there)
+test: install-dev ## run every test (installs Debian's chromium and redis-server when they are missing)
 	@scripts/ensure-chromium
-	$(BIN)/python -m pytest $(ARGS)
+	@scripts/ensure-redis
+	FRONTDESK_TEST_SERVERS=$${FRONTDESK_TEST_SERVERS:-embedded,redis7,sentinel,cluster,tls} $(BIN)/python -m pytest $(ARGS)
 
 lint: install-dev ## ruff (rules and format) and mypy (strict)
 	$(BIN)/ruff check .

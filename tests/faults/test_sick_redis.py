@@ -232,8 +232,11 @@ async def test_a_turn_that_could_not_be_stored_is_run_again(
 # --- it loads, it is gone ---------------------------------------------------------------------------------------------
 
 
-async def test_a_loading_redis_is_said_so_and_waited_for(backend: Backend, server: Server, impatient: None) -> None:
+async def test_a_loading_redis_is_said_so_and_waited_for(
+    backend: Backend, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A server that reads its data after a restart: refused with the reason, and the same message works afterwards."""
+    monkeypatch.setattr("sessions.scripts.USUALLY_S", 0.5)
     store = Store(backend)
     await granted(store, "c_1")
     with server.client() as client, client.pipeline(transaction=False) as many:
