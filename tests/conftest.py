@@ -1,7 +1,7 @@
 """Real parts for every test: one embedded Valkey for the run, a store and a live reader on it for each test.
 
-FRONTDESK_TEST_SERVERS=embedded,redis7,sentinel,cluster,tls (as `make test` sets it) runs tests/sessions and
-tests/handoffs on Redis 7 as well, and the tests of the store on all of them.
+FRONTDESK_TEST_SERVERS=embedded,redis7,sentinel,cluster,tls (as `make test` sets it) runs tests/sessions on all of these
+and tests/handoffs on Redis 7 as well.
 FRONTDESK_TEST_REDIS_URL=redis://... runs everything on that server instead. It is EMPTIED before each test.
 """
 
@@ -23,10 +23,10 @@ from tests.faults.topologies import Topology, cluster, debian_redis, one_server,
 
 SERVERS = os.environ.get("FRONTDESK_TEST_SERVERS", "embedded").split(",")
 GIVEN_URL = os.environ.get("FRONTDESK_TEST_REDIS_URL", "")
-ON_EVERY_SERVER = ("test_store.py", "test_live.py")  # of tests/sessions
-ON_ONE_SERVER = ("embedded", "redis7")  # what all other tests of these two folders run on
+ON_EVERY_SERVER = "sessions"  # folder whose tests run on all of them
+ON_ONE_SERVER = ("embedded", "redis7")  # what those of tests/handoffs run on
 DEPLOYMENT = Path(__file__).parent.parent / "docs" / "how-to" / "deploy-redis.md"
-TESTS_ONLY = ("+flushall", "+script|flush", "+client|kill")  # what tests do and Frontdesk does not
+TESTS_ONLY = ("+flushall", "+script|flush", "+client|kill", "+zcard")  # what tests do and Frontdesk does not
 
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"  # the SDK must not even try to send traces away
 for variable in [name for name in os.environ if name.startswith(("OPENAI_API_KEY", "OPENAI_BASE_URL", "FRONTDESK_"))]:
@@ -43,7 +43,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     path = metafunc.definition.path
     if path.parent.name not in ("sessions", "handoffs"):
         return
-    wanted = [name for name in SERVERS if path.name in ON_EVERY_SERVER or name in ON_ONE_SERVER]
+    wanted = [name for name in SERVERS if path.parent.name == ON_EVERY_SERVER or name in ON_ONE_SERVER]
     metafunc.parametrize("backend", wanted, indirect=True)
 
 
@@ -80,8 +80,7 @@ def server_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerOf]:
                 elif kind == "redis7":
                     started[kind] = stack.enter_context(one_server(folder, program=debian_redis()))
                 else:
-                    make = {"sentinel": sentinel_set, "cluster": cluster}[kind]
-                    started[kind] = stack.enter_context(make(folder))
+                    started[kind] = stack.enter_context(cluster(folder) if kind == "cluster" else sentinel_set(folder))
             return started[kind]
 
         yield get

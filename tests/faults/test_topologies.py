@@ -21,6 +21,7 @@ from sessions.model import Ephemeral, Event, NewEvent, Owner, Token
 from sessions.store import Store
 from tests.conftest import acl_rules
 from tests.faults.topologies import (
+    SOON_MS,
     Server,
     Topology,
     cluster,
@@ -49,8 +50,12 @@ def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
 
         def get(kind: str) -> Topology:
             if kind not in made:
-                make = {"sentinel": sentinel_set, "cluster": cluster}[kind]
-                made[kind] = stack.enter_context(make(tmp_path_factory.mktemp(kind)))
+                folder = tmp_path_factory.mktemp(kind)
+                made[kind] = stack.enter_context(
+                    cluster(folder, node_timeout_ms=2 * SOON_MS)
+                    if kind == "cluster"
+                    else sentinel_set(folder, down_after_ms=SOON_MS)
+                )
             return made[kind]
 
         yield get

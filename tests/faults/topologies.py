@@ -34,8 +34,8 @@ from tests.support import SCALE
 PR_SET_PDEATHSIG = 1  # from <sys/prctl.h>
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 SERVICE = "desk"  # what the Sentinels call the master
-DOWN_AFTER_MS = 1000
-NODE_TIMEOUT_MS = 2000
+PATIENT_MS = 30_000  # nobody is replaced just because this machine was busy
+SOON_MS = 1000  # for tests that want a failover
 # a lag of 1 s is normal (replicas report once a second); this machine may be busy
 REPLICATED = ("--repl-diskless-sync-delay", "0", "--min-replicas-to-write", "1", "--min-replicas-max-lag", "5")
 LOW, HIGH = 15_000, 31_000  # below what the kernel gives to outgoing connections, so that nobody comes in between
@@ -278,7 +278,9 @@ def one_server(folder: Path, *options: str, program: Path | None = None) -> Iter
 
 
 @contextmanager
-def sentinel_set(folder: Path, *options: str, program: Path | None = None) -> Iterator[Topology]:
+def sentinel_set(
+    folder: Path, *options: str, program: Path | None = None, down_after_ms: int = PATIENT_MS
+) -> Iterator[Topology]:
     """One master, two replicas, three Sentinels with a quorum of two."""
     program = program or find_server_binary()
     master = Server(folder / "0", [*DURABLE, *REPLICATED, *options], program)
@@ -286,7 +288,7 @@ def sentinel_set(folder: Path, *options: str, program: Path | None = None) -> It
     replicas = [Server(folder / str(n), [*master.options, *follow], program) for n in (1, 2)]
     config = (
         f"sentinel monitor {SERVICE} 127.0.0.1 {master.port} 2\n"
-        f"sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MS}\n"
+        f"sentinel down-after-milliseconds {SERVICE} {down_after_ms}\n"
         f"sentinel failover-timeout {SERVICE} 4000\n"
         f"sentinel parallel-syncs {SERVICE} 2\n"
     )
@@ -306,12 +308,14 @@ def sentinel_set(folder: Path, *options: str, program: Path | None = None) -> It
 
 
 @contextmanager
-def cluster(folder: Path, *options: str, program: Path | None = None) -> Iterator[Topology]:
+def cluster(
+    folder: Path, *options: str, program: Path | None = None, node_timeout_ms: int = PATIENT_MS
+) -> Iterator[Topology]:
     """A Redis Cluster of three masters with a replica each."""
     nodes = []
     for number in range(6):
         settings = ("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
-        timing = ("--cluster-node-timeout", str(NODE_TIMEOUT_MS), "--repl-diskless-sync-delay", "0")
+        timing = ("--cluster-node-timeout", str(node_timeout_ms), "--repl-diskless-sync-delay", "0")
         node = Server(folder / str(number), [*DURABLE, *settings, *timing, *options], program or find_server_binary())
         nodes.append(node)
     hosts = ",".join(f"127.0.0.1:{node.port}" for node in nodes)
