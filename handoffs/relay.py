@@ -6,7 +6,6 @@ Pieces are collected for FLUSH_S and go through the store's fence, so nothing of
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -42,8 +41,9 @@ class Relay:
         self._token = token
         self._by = by
         self._on_stale = on_stale
-        self._wake = asyncio.Event()
-        self._task = asyncio.create_task(self._pump(), name=f"relay-{conversation_id}")
+        self._timer: asyncio.TimerHandle | None = None
+        self._flush: asyncio.Task[None] | None = None
+        self._closed = False
 
     @property
     def text(self) -> str:
@@ -53,38 +53,34 @@ class Relay:
     def write(self, piece: str) -> None:
         """Add a piece; it is shown at the next flush."""
         self._text += piece
-        self._wake.set()
+        if self._timer is None and not self._closed:
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._begin_flush)
 
     async def close(self) -> None:
         """Show nothing more: the commit carries the whole text. A flush that is under way is finished."""
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._flush is not None:
+            await asyncio.wait([self._flush])  # or a piece could arrive after the message that it belongs to
 
-    async def _pump(self) -> None:
-        while True:
-            await self._wake.wait()
-            await asyncio.sleep(FLUSH_S)
-            self._wake.clear()
-            piece = self._text[self.sent :]
-            if piece and not await self._show(piece):
-                return
+    def _begin_flush(self) -> None:
+        self._flush = asyncio.create_task(self._flush_all(), name=f"relay-{self._conversation_id}")
 
-    async def _show(self, piece: str) -> bool:
+    async def _flush_all(self) -> None:
+        """Show what there is; what was written meanwhile waits for the next flush."""
+        await self._show(self._text[self.sent :])
+        self._timer = None
+        if len(self._text) > self.sent:
+            self.write("")
+
+    async def _show(self, piece: str) -> None:
         what = Ephemeral("msg.delta", {"mid": self.message_id, "off": self.sent, "d": piece, "by": self._by})
         self.sent += len(piece)
-        sending = asyncio.ensure_future(
-            self._store.relay(self._conversation_id, self._token, what, message_id=self.message_id, piece=piece)
-        )
         try:
-            await asyncio.shield(sending)
-        except asyncio.CancelledError:
-            await asyncio.wait([sending])  # or a piece could arrive after the message that it belongs to
-            sending.exception()
-            raise
+            await self._store.relay(self._conversation_id, self._token, what, message_id=self.message_id, piece=piece)
         except StaleOwner:
+            self._closed = True
             self._on_stale()
-            return False
         except StoreError:
-            return True  # a lost piece is no loss: the whole text comes with the commit
-        return True
+            return  # a lost piece is no loss: the whole text comes with the commit

@@ -49,6 +49,7 @@ from sessions.store import PRESENCE_MS, Store
 log = logging.getLogger("frontdesk.router")
 
 MAX_TEXT = 8000  # characters of one message, a customer's or a person's
+RENEWALS = 3  # per lease: one lost renewal must not cost the turn
 SWEEP_S = 3.0  # a turn whose process died is found within its lease and this
 HINTS = 10_000  # conversations whose last owner this process remembers, to load the right history at once
 DEADLY = 5  # attempts of a turn that kills its process before the turn itself can give up (after turn.MAX_ATTEMPTS)
@@ -90,6 +91,7 @@ class Router:
         self._tasks: set[asyncio.Task[None]] = set()
         self._hints: OrderedDict[str, str] = OrderedDict()
         self._sweeper: asyncio.Task[None] | None = None
+        self._renewer: asyncio.Task[None] | None = None
         self._draining = False
         live.on_ready(self._on_ready)
         live.on_revoked(self._on_revoked)
@@ -116,6 +118,9 @@ class Router:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._renewer is not None:
+            self._renewer.cancel()
+            await asyncio.gather(self._renewer, return_exceptions=True)
 
     # -- customers -------------------------------------------------------------------------------------------------
 
@@ -262,6 +267,8 @@ class Router:
     def _spawn(self, grant: Grant) -> None:
         turn = Turn(self.store, self.team, grant)
         self._turns[grant.conversation_id] = turn
+        if self._renewer is None:
+            self._renewer = asyncio.create_task(self._renew_for_ever(), name="frontdesk-renew")
         task = asyncio.create_task(self._run(turn), name=f"turn-{grant.conversation_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -288,6 +295,12 @@ class Router:
             if self._turns.get(turn.conversation_id) is turn:
                 del self._turns[turn.conversation_id]
             self._remember(turn.conversation_id, turn.owner_id)
+
+    async def _renew_for_ever(self) -> None:
+        """Keep the leases of the turns that run here; a turn whose token is stale is stopped by its `verify`."""
+        while True:
+            await asyncio.sleep(self.store.lease_ms / 1000 / RENEWALS)
+            await asyncio.gather(*(turn.verify() for turn in tuple(self._turns.values())), return_exceptions=True)
 
     async def _give_back(self, turn: Turn) -> None:
         with contextlib.suppress(StoreError):

@@ -6,12 +6,9 @@ Run the owner's agent, then commit its work, or commit and transfer in one call 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from itertools import chain
 from typing import Any
 
@@ -39,11 +36,13 @@ log = logging.getLogger("frontdesk.turn")
 
 MAX_ATTEMPTS = 3  # a turn that died this often goes to people instead of round again
 NOT_YET = 1 << 62  # the place in the log of a message that the coming commit will write: after all there is
-RENEWALS = 3  # per lease: one lost renewal must not cost the turn
 
 
 class Turn:
-    """A claimed turn. `run` ends when the customer is next, when people own, or with StaleOwner."""
+    """A claimed turn. `run` ends when the customer is next, when people own, or with StaleOwner.
+
+    Somebody must call `verify` a few times in each lease while it runs: the router does.
+    """
 
     def __init__(self, store: Store, team: Team, grant: Grant) -> None:
         self.conversation_id = grant.conversation_id
@@ -85,29 +84,13 @@ class Turn:
             except StoreError as error:
                 log.warning("%s: could not renew the turn: %s", self.conversation_id, error)
 
-    @asynccontextmanager
-    async def _renewing(self) -> AsyncIterator[None]:
-        async def renew() -> None:
-            while not self._lost:
-                await asyncio.sleep(self._store.lease_ms / 1000 / RENEWALS)
-                await self.verify()
-
-        task = asyncio.create_task(renew(), name=f"renew-{self.conversation_id}")
-        try:
-            yield
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-
     # -- the turn --------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Answer everything that waits. Raises StaleOwner when somebody else took over meanwhile."""
-        async with self._renewing():
-            session = self._session(self.owner_id, self._history)
-            while self._pending:
-                session = await self._step_once(session)
+        session = self._session(self.owner_id, self._history)
+        while self._pending:
+            session = await self._step_once(session)
 
     async def _step_once(self, session: IsolatedSession) -> IsolatedSession:
         spec = self._team.spec(session.agent_id)
