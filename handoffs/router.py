@@ -314,8 +314,10 @@ class Router:
 
     # -- work that others left -------------------------------------------------------------------------------------
 
-    def _on_ready(self, conversation_id: str) -> None:
+    def _on_ready(self, message: str) -> None:
+        conversation_id, _, owner_id = message.partition(" ")
         if not self._draining and conversation_id not in self._turns and self._sweeper is not None:
+            self._remember(conversation_id, owner_id)
             task = asyncio.create_task(self._claim(conversation_id), name=f"claim-{conversation_id}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

@@ -13,7 +13,9 @@ SHARDS = 1024  # schedules a conversation can fall into; fixed for ever, it is p
 MAX_LEASE_MS = 600_000  # as lua/lib.lua has it: a lease that ends later comes from a clock that was set back
 PREFIX = "fd"
 REMEMBERED = 4096  # conversations whose key names are not put together anew for each call
-READY_CHANNEL = f"{PREFIX}:ready"  # gateways tell workers here that a conversation has work
+READY_CHANNEL = (
+    f"{PREFIX}:ready"  # gateways tell workers here that a conversation has work: "<conversation id> <owner id>"
+)
 REVOKED_CHANNEL = f"{PREFIX}:revoked"  # somebody else took a conversation: whoever runs a turn of it must stop
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
 

@@ -132,7 +132,7 @@ class Live:
         self.healthy = False
 
     def on_ready(self, callback: Callable[[str], None]) -> None:
-        """Call `callback(conversation_id)` when some gateway says that a conversation has work."""
+        """Call `callback("<conversation id> <owner id>")` when some gateway says that a conversation has work."""
         self._callbacks[READY_CHANNEL].append(callback)
 
     def on_revoked(self, callback: Callable[[str], None]) -> None:

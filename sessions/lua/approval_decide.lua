@@ -21,5 +21,5 @@ o.asks = without(o.asks, ARGV[3])
 o.wake = without(o.wake, ARGV[3]) .. ARGV[3] .. ' '
 save(o)
 schedule(o, now)
-if not live(o, now) then redis.call('PUBLISH', READY, CID) end
+if not live(o, now) then ready(o) end
 return {'OK', redis.call('HGETALL', AP), o.tenure}

@@ -36,7 +36,7 @@ elseif #waiting > 0 then
   o.lease = lease_end(now, ARGV[6])
 else
   o.fence, o.wid, o.lease = '', '', 0
-  if o.wake ~= '' then redis.call('PUBLISH', READY, CID) end
+  if o.wake ~= '' then ready(o) end
 end
 save(o)
 trim_log(o, tonumber(ARGV[12]))

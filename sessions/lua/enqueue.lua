@@ -26,7 +26,7 @@ local claimed = free and ARGV[10] ~= ''
 if claimed then
   take_lease(o, now, ARGV[10], ARGV[11], ARGV[12])
 elseif free then
-  redis.call('PUBLISH', READY, CID)
+  ready(o)
 end
 save(o)
 schedule(o, now)

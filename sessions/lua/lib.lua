@@ -10,6 +10,9 @@ local function now_ms()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
+-- Tells the workers that there is work, and whose: so they ask for the right history at once.
+local function ready(o) redis.call('PUBLISH', READY, CID .. ' ' .. o.owner) end
+
 local function int(n) return string.format('%d', n) end
 
 -- The owner record: fields that hold text, and those that hold numbers.

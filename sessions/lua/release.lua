@@ -8,5 +8,5 @@ retract_draft(o, now)
 o.fence, o.wid, o.lease = '', '', 0
 save(o)
 schedule(o, now)
-if o.kind == 'ai' and has_work(o) then redis.call('PUBLISH', READY, CID) end
+if o.kind == 'ai' and has_work(o) then ready(o) end
 return {'OK'}

@@ -45,7 +45,7 @@ if ARGV[12] ~= '' or o.kind == 'human' then o.lease = lease_end(now, ARGV[14]) e
 save(o)
 if ARGV[7] ~= '' then redis.call('HSET', OWN, 'meta', ARGV[7]) end
 schedule(o, now)
-if o.kind == 'ai' and o.fence == '' and has_work(o) then redis.call('PUBLISH', READY, CID) end
+if o.kind == 'ai' and o.fence == '' and has_work(o) then ready(o) end
 local core = cjson.encode({int(o.seq), ids, o.epoch, o.fence})
 redis.call('SET', idem, core, 'EX', ARGV[6])
 return {'OK', core, history, redis.call('LRANGE', IN, 0, tonumber(ARGV[18]) - 1)}

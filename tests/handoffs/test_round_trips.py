@@ -73,3 +73,26 @@ async def test_transfer_adds_one_round_trip(
     await turn(router, conversation_id, "m3")
 
     assert sends.count == 3
+
+
+async def test_split_gateway_and_worker_take_one_more(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path, sends: Sends
+) -> None:
+    """The gateway stores, the worker claims and commits: three, because the wake-up says whose history is needed."""
+    model = script([says("one")], [says("two")])
+    worker = router_for(Store(store.backend), live, shop(), {"triage": model}, tmp_path, sweep_s=60)
+    gateway = router_for(store, live, shop(), {}, tmp_path, works=False)
+    await worker.start()
+
+    async def answered(message_id: str) -> None:
+        left = model.remaining_steps
+        await gateway.receive(conversation_id, CustomerMessage(message_id, "hello there"))
+        await wait_until("the worker has answered", lambda: model.remaining_steps < left and worker.running == 0)
+
+    await wait_until("the first sweep is over", lambda: sends.count > 0)
+    await answered("m1")  # scripts and connections are loaded by then
+    sends.count = 0
+    await answered("m2")
+
+    assert sends.count == 3
+    await worker.stop()
