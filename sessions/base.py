@@ -46,7 +46,7 @@ class StoreBase:
         self.lease_ms = lease_ms
         self.log_keep = log_keep
         self._redis = backend.cmd
-        self._scripts = scripts or Scripts(backend.cmd)
+        self._scripts = scripts or Scripts(backend.cmd, confirm=backend.confirm if backend.replaceable else None)
 
     async def _call(self, name: str, keys: Keys, args: Arguments = (), *, more: Sequence[str] = ()) -> list[Any]:
         """The reply of a script whose refusals that every script can give have become errors."""

@@ -10,7 +10,7 @@ from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis, RedisCl
 from redis.asyncio.cluster import ClusterNode, ClusterPipeline
 from redis.asyncio.connection import Connection, UnixDomainSocketConnection
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
+from redis.asyncio.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
@@ -20,6 +20,7 @@ ANSWER_S = 5.0  # a script takes milliseconds; a server that needs longer is not
 CONNECT_S = 2.0
 HEALTH_S = 15  # an idle connection is asked before it is used again: load balancers drop silent ones
 POOL_WAIT_S = 5.0  # for a free connection, when all are in use (one server only: redis-py has it for no other kind)
+LATE_S = 0.2  # how long the last Sentinels are waited for, once most have answered
 CMD_CONNECTIONS = 500  # one per command in flight; many processes share the server's 10000
 BLK_CONNECTIONS = 1000
 
@@ -56,7 +57,9 @@ class Pipeline(ClusterPipeline):
 
 
 class Sentinels(Sentinel):
-    """redis-py's Sentinel client, which asks all Sentinels at once and believes the newest of a majority's answers.
+    """redis-py's Sentinel client, which asks all Sentinels at once and believes the newest of their answers.
+
+    After a failover the others learn of the new master from the one that did it, up to 2 s later.
 
     redis-py (8.1) believes the first one that answers, and swaps entries of its list around an await: two tasks that
     look for the master at the same time make it forget a Sentinel for ever.
@@ -64,12 +67,15 @@ class Sentinels(Sentinel):
 
     async def discover_master(self, service_name: str) -> tuple[str, int]:
         """(host, port) of the master; MasterNotFoundError when no Sentinel knows a living one."""
-        asked = {asyncio.ensure_future(self._ask(sentinel, service_name)) for sentinel in self.sentinels}
+        waiting = {asyncio.ensure_future(self._ask(sentinel, service_name)) for sentinel in self.sentinels}
+        majority = len(waiting) // 2 + 1
         answers: list[dict[str, Any]] = []
-        waiting = set(asked)
         try:
-            while waiting and len(answers) <= len(asked) // 2:
-                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            while waiting:
+                patience = LATE_S if len(answers) >= majority else None
+                done, waiting = await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                if not done:
+                    break
                 answers += [state for task in done if (state := task.result())]
         finally:
             for task in waiting:
@@ -90,6 +96,21 @@ class Sentinels(Sentinel):
         except (RedisError, OSError):
             return None
         return masters.get(service_name)
+
+
+class MasterPool(SentinelConnectionPool):
+    """redis-py's pool, which never gives out a connection to a server that is known not to be the master any more."""
+
+    async def get_master_address(self) -> tuple[str, int]:
+        """(host, port), asked anew."""
+        found: tuple[str, int] = await super().get_master_address()  # type: ignore[no-untyped-call]
+        return found
+
+    async def ensure_connection(self, connection: Any) -> None:
+        known = self.master_address
+        if connection.is_connected and known is not None and (connection.host, connection.port) != known:
+            await connection.disconnect()
+        await super().ensure_connection(connection)
 
 
 def build_clients(target: RedisUrl) -> Clients:
@@ -148,7 +169,13 @@ def _sentinel(target: RedisUrl) -> Clients:
         },
     )
     cmd, blk = (
-        sentinel.master_for(target.service, db=target.db, **tls, **_arguments(target, blocking=blocking))
+        sentinel.master_for(
+            target.service,
+            connection_pool_class=MasterPool,
+            db=target.db,
+            **tls,
+            **_arguments(target, blocking=blocking),
+        )
         for blocking in (False, True)
     )
     return Clients(cmd, blk, sentinel)

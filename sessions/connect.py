@@ -32,7 +32,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from sessions.clients import build_clients
+from sessions.clients import MasterPool, build_clients
 from sessions.errors import EmbeddedServerFailed, StoreMisconfigured, StoreUnavailable
 from sessions.keys import PREFIX, SHARDS
 from sessions.redis_url import HIDDEN, Kind, RedisUrl, masked, parse_redis_url
@@ -92,6 +92,19 @@ class Backend:
             await cast(RedisCluster, self.cmd).initialize()
             keys = _one_key_each(cast(RedisCluster, self.cmd))
         await asyncio.gather(*(self.cmd.set(key, "1", px=PROBE_MS) for key in keys))
+
+    @property
+    def replaceable(self) -> bool:
+        """Whether another server may become master in place of one that is silent."""
+        return self.kind in ("sentinel", "cluster")
+
+    async def confirm(self) -> None:
+        """Ask the Sentinels who is master now; connections to another one are dropped. Cluster nodes say it themselves.
+
+        A master that was frozen and replaced takes writes again when it wakes up, until the Sentinels reach it.
+        """
+        if self.sentinel is not None:
+            await cast(MasterPool, self.cmd.connection_pool).get_master_address()
 
     async def pubsub(self) -> PubSub:
         """A new subscriber on `blk`. In a cluster it belongs to some primary that the cluster has now: all hear all."""

@@ -10,6 +10,7 @@ from redis.exceptions import (
     ConnectionError,
     MasterDownError,
     NoPermissionError,
+    NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
     RedisClusterException,
@@ -25,7 +26,8 @@ FAILURES = (RedisError, RedisClusterException, OSError)  # RedisClusterException
 
 # redis-py has classes for some refusals and cuts the word off their text. The other words stand first, or (Redis 6.2,
 # inside a script) after "Error running script ...".
-PASSING_TYPES = (ClusterDownError, MasterDownError, ReadOnlyError, TryAgainError)
+# NoScriptError: redis-py loads a missing script by itself, but a failover can come between loading and calling.
+PASSING_TYPES = (ClusterDownError, MasterDownError, NoScriptError, ReadOnlyError, TryAgainError)
 LASTING_TYPES = (NoPermissionError, OutOfMemoryError)
 PASSING = ("LOADING", "READONLY", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY ")
 LASTING = ("OOM", "MISCONF", "NOPERM", "NOAUTH", "UNKILLABLE")

@@ -261,6 +261,45 @@ async def test_a_woken_master_accepts_nothing_and_only_one_owner_is_left(
     assert answers(await here.read("c_two")) == ["one"]
 
 
+async def test_a_woken_master_is_not_believed_by_those_who_stayed_connected(
+    whole: Callable[[str], Topology], opened: Open
+) -> None:
+    """A woken master without min-replicas takes writes for 10 s; no call of ours believes it, neither old nor new."""
+    topology = whole("sentinel")
+    for server in topology.data:
+        server.do("CONFIG", "SET", "min-replicas-to-write", 0)
+    old = topology.masters()[0]
+    mine = Store(await opened(topology.url), lease_ms=1)
+    grants = []
+    for number in range(20):
+        receipt = await mine.enqueue(f"c_{number}", "m1", {"text": "hi"}, start=TRIAGE, claim=True)
+        assert receipt.grant is not None
+        grants.append(receipt.grant)
+    await asyncio.gather(*(mine.now() for _ in range(20)))  # twenty connections to the old master
+    await asyncio.to_thread(wait_for, "the replicas have it", lambda: old.do("WAIT", 2, 1000) == 2)
+    text = NewEvent("msg.created", {"text": "from the old owner"})
+
+    async def answer(number: int) -> object:
+        grant = grants[number]
+        return await mine.commit(grant.conversation_id, grant.token, "turn:1", answered=1, events=[text])
+
+    old.freeze()
+    waiting = [asyncio.ensure_future(answer(number)) for number in range(10)]  # sent to it, and not answered
+    await asyncio.to_thread(successor, topology, old)
+    theirs = Store(await opened(topology.url))
+    for grant in grants:
+        await theirs.claim(grant.conversation_id, hint="triage")
+    old.wake()
+    fresh = [asyncio.ensure_future(answer(number)) for number in range(10, 20)]  # over connections that were idle
+
+    results = await asyncio.gather(*waiting, *fresh, return_exceptions=True)
+
+    assert old.do("SET", "proof", "it takes writes") and old.info()["role"] == "master"
+    for server in topology.data:
+        server.do("CONFIG", "SET", "min-replicas-to-write", 1)
+    assert [type(result) for result in results] == [StaleOwner] * 20
+
+
 async def test_two_masters_never_accept_the_same_token(opened: Open, tmp_path: Path) -> None:
     """Split for good, both sides grant the turn: neither takes the other's token, not even with its own epoch."""
     fast = ("--repl-diskless-sync-delay", "0")
