@@ -298,7 +298,7 @@ def _takeover(op: Operation, start: str) -> Next | None:
 
 
 def _attend(op: Operation, start: str) -> Next | None:
-    """The sweep settles what ran out. The router leaves people's presence alone, so it moves only hopeless turns."""
+    """The sweep settles what ran out: it moves hopeless turns, and what people left who are not heard of any more."""
 
     def apply(state: State | None) -> Sequence[State | None]:
         if state is None:
@@ -308,10 +308,8 @@ def _attend(op: Operation, start: str) -> Next | None:
         match op.outcome:
             case "ready":
                 return _if(_ai(state) and state.waiting > 0, state)
-            case "moved":
-                return _if(_ai(state) and state.waiting > 0, moved)
-            case "unknown":
-                return _if(_ai(state) and state.waiting > 0, moved)
+            case "moved" | "unknown":
+                return _if((_ai(state) and state.waiting > 0) or state.owner.startswith("human:"), moved)
             case "live":
                 return _if(state.fence != "", state)
         return (state,)
