@@ -90,9 +90,15 @@ def _replication(facts: ServerFacts, kind: str, shown: str) -> list[str]:
     replicas = int(facts.info.get("connected_slaves", 0))
     if facts.config is None or (kind == "standalone" and not replicas) or kind == "embedded":
         return []
+    if kind == "cluster" and not replicas:
+        return [f"{shown}: a master has no replica: when it dies, its conversations cannot be served"]
     if facts.config.get("min-replicas-to-write", "0") != "0":
+        return []
+    if (
+        kind == "cluster" and replicas == 1
+    ):  # it would also refuse writes after each failover, until the old one is back
         return []
     return [
         f"{shown} has replicas and min-replicas-to-write 0: a master that was cut off keeps accepting writes which are "
-        "lost later. Run `CONFIG SET min-replicas-to-write 1` and `CONFIG SET min-replicas-max-lag 2`"
+        "lost later. Run `CONFIG SET min-replicas-to-write 1` and `CONFIG SET min-replicas-max-lag 3`"
     ]

@@ -571,6 +571,28 @@ def test_a_url_is_read_whole() -> None:
     assert "p@w" not in repr(url)
 
 
+@pytest.mark.parametrize(
+    ("kind", "replicas", "least", "warning"),
+    [
+        ("standalone", 0, "0", ""),
+        ("standalone", 1, "0", "min-replicas-to-write 0"),
+        ("sentinel", 2, "0", "min-replicas-to-write 0"),
+        ("sentinel", 2, "1", ""),
+        ("cluster", 0, "0", "has no replica"),
+        ("cluster", 1, "0", ""),
+        ("cluster", 2, "0", "min-replicas-to-write 0"),
+    ],
+)
+def test_replication_is_judged_by_what_a_failover_would_cost(
+    kind: str, replicas: int, least: str, warning: str
+) -> None:
+    """A master that could go on alone is warned about; a cluster's only replica must not be required for writing."""
+    info = {"redis_version": "7.0.15", "role": "master", "aof_enabled": 1, "connected_slaves": replicas}
+    facts = ServerFacts(info, {"appendfsync": "always", "min-replicas-to-write": least})
+    warnings = check_server(facts, kind=kind, shown="redis://h")
+    assert [warning in said for said in warnings] == [True] * bool(warning)
+
+
 def test_an_old_server_is_refused() -> None:
     """Redis before 6.2 lacks commands that the scripts use; a Valkey is judged by the Redis it is compatible with."""
     good = ServerFacts({"redis_version": "6.2.0", "role": "master", "maxmemory_policy": "noeviction"}, {})
