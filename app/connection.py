@@ -53,7 +53,7 @@ from app.protocol import (
 from app.public_view import owner_party, public_ephemeral, public_event, snapshot
 from app.refusals import of_error, refused
 from handoffs.router import CustomerMessage
-from sessions.errors import ConversationForgotten, FrontdeskError, StoreUnavailable
+from sessions.errors import ConversationForgotten, FrontdeskError, StoreRefused, StoreUnavailable
 from sessions.model import Conversation, Ephemeral, Event, OwnerKind
 
 log = logging.getLogger("frontdesk.socket")
@@ -139,7 +139,7 @@ class Connection:
             raise Closing(CloseCode.SLOW, "the client does not read", flush=False) from None
         except ConversationForgotten:
             raise Closing(CloseCode.GONE, "this conversation does not exist any more") from None
-        except (StoreUnavailable, RedisError) as error:
+        except (StoreUnavailable, StoreRefused, RedisError) as error:
             log.warning("conversation %s: a socket is closed: %s", self._cid, error)
             raise Closing(TRY_AGAIN_LATER, "the store does not answer") from None
 
