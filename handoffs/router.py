@@ -37,6 +37,7 @@ from sessions.model import (
     Grant,
     NewEvent,
     Owner,
+    OwnerKind,
     Receipt,
     Rescue,
     Taken,
@@ -166,7 +167,7 @@ class Router:
             "reason": "taken over by a person",
             "decided_by": "person",
             "text": sentence("to_person", language, name=person.name),
-            "from_name": self.team.roster.display_name(conversation.owner.ref, language),
+            "from_name": await self._shown_name(conversation, language),
             "to_name": person.name,
         }
         taken = await self.store.takeover(
@@ -176,6 +177,15 @@ class Router:
         if turn is not None:
             turn.lose()
         return taken
+
+    async def _shown_name(self, conversation: Conversation, language: str) -> str:
+        """How the customer knows the owner: a person by the name that was announced, never by the login."""
+        if conversation.owner.kind is not OwnerKind.HUMAN:
+            return self.team.roster.display_name(conversation.owner.ref, language)
+        for event in reversed(await self.store.read(conversation.conversation_id)):
+            if event.owner_to == conversation.owner.ref and event.data.get("to_name"):
+                return str(event.data["to_name"])
+        return sentence("a_person", language)
 
     async def stay(self, conversation_id: str, token: Token) -> int:
         """The person is still there; until when (ms of Redis' clock) that is believed. StaleOwner: somebody else owns.
@@ -359,13 +369,14 @@ class Router:
         language = RouterState.of(conversation.meta).language
         name = roster.display_name(to, language)
         key = "failed_to_queue" if why == "poison" else "person_gone"
+        owner_name = roster.display_name(conversation.owner.ref, language)
         change = {
             "from": conversation.owner.id,
             "to": to,
             "reason": RESCUES[why].format(attempts=conversation.attempts),
             "decided_by": "system",
             "text": sentence(key, language, name=name),
-            "from_name": roster.display_name(conversation.owner.ref, language),
+            "from_name": sentence("a_person", language) if why == "human_lost" else owner_name,
             "to_name": name,
         }
         return Rescue(to.removeprefix(HUMAN), change)

@@ -390,3 +390,16 @@ async def test_closed_queue_says_when_people_are_there(
     text = next(event.data["text"] for event in events if event.type == "owner.changed")
     assert text.endswith("We are back on Monday at 9.")
     assert (await store.get(conversation_id)).waiting == 1
+
+
+async def test_login_of_a_person_is_never_shown(store: Store, live: Live, conversation_id: str, tmp_path: Path) -> None:
+    """Whoever takes over from a person, the customer reads the announced name and not the login."""
+    router = router_for(store, live, shop(), {"triage": script([says("Hello")])}, tmp_path)
+    await ask(router, conversation_id, "hi")
+    await router.take(conversation_id, person=Person("ann-berger-7", "Ann"))
+
+    await router.take(conversation_id, person=Person("bob-x", "Bob"), force=True)
+
+    changed = [event.data for event in await store.read(conversation_id) if event.type == "owner.changed"]
+    assert [data["from_name"] for data in changed][-1] == "Ann"
+    assert "ann-berger-7" not in str([(data["from_name"], data["text"]) for data in changed])
