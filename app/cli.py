@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -109,7 +110,15 @@ def chat(
     if once is not None and not once.strip():
         raise CommandFailed("--once needs a message that is not empty", ExitCode.USAGE)
     address = server_url(settings, url)
-    asyncio.run(talk(address, site_key=settings.site_key, language=lang, once=once, timeout_s=timeout))
+    asyncio.run(talk(address, site_key=settings.site_key, language=language_code(lang), once=once, timeout_s=timeout))
+
+
+def language_code(wish: str | None) -> str | None:
+    """`zh-CN` for `zh-CN` or `zh_CN.UTF-8` (as LANG has it); an error for what is no language code."""
+    code = (wish or "").partition(".")[0].replace("_", "-")
+    if code and not re.fullmatch(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*", code):
+        raise CommandFailed(f"--lang takes a language code such as en or zh-CN, not {wish!r}", ExitCode.USAGE)
+    return code or None
 
 
 @cli.command(epilog=EXIT_CODE_HELP)
@@ -173,6 +182,8 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show one conversation: owner, values, messages and every change of owner."""
+    if not conversation_id.strip():
+        raise CommandFailed("ID is empty; `frontdesk conversations` lists the ids there are", ExitCode.USAGE)
     from app.commands.conversations import conversation_page
 
     view = _ask(url, key, lambda api: api.conversation(conversation_id))

@@ -36,6 +36,10 @@ def is_local(url: str) -> bool:
 
 def existing_key(settings: Settings, key: str | None) -> str:
     """`--key`, FRONTDESK_API_KEY, or the key file of the data folder. Never a new one, which no server would know."""
+    if key and not (key.isascii() and key.isprintable()):
+        raise CommandFailed(
+            "--key has characters that no key has; `frontdesk key` prints the right one", ExitCode.REFUSED
+        )
     if key:
         return key
     if settings.api_key is not None:

@@ -23,12 +23,13 @@ function keyFromFragment() {
   sessionStorage.setItem(KEY, key);
 }
 
-/** The login that goes into the log: from the name where it has Latin letters, else a random one that stays. */
+/** The login that goes into the log: from the name where it has Latin letters, and something random, since two
+ *  people may have the same name and must not be taken for one. It stays in this browser. */
 function personOf(name) {
   const known = JSON.parse(localStorage.getItem(PERSON) ?? "null");
   if (known?.name === name) return known;
   const slug = name.normalize("NFKD").toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 40);
-  const person = { id: slug || `person-${uuid7().slice(-8)}`, name };
+  const person = { id: `${slug || "person"}-${uuid7().slice(-6)}`, name };
   localStorage.setItem(PERSON, JSON.stringify(person));
   return person;
 }
@@ -38,6 +39,7 @@ function askWho(problem = "") {
   const name = el("input", { type: "text", required: true, maxlength: "80", autocomplete: "name", id: "name", value: JSON.parse(localStorage.getItem(PERSON) ?? "null")?.name ?? "" });
   const enter = (event) => {
     event.preventDefault();
+    if (/[^\x21-\x7e]/.test(key.value.trim())) return askWho(s.login.wrong); // no key has it, and no header takes it
     sessionStorage.setItem(KEY, key.value.trim());
     open(personOf(name.value.trim()));
   };
