@@ -256,6 +256,8 @@ def test_no_server_is_one_sentence(command: Command, arguments: tuple[str, ...])
         ("show",),
         ("chat", "--url", "nonsense"),
         ("chat", "--once", " "),
+        ("chat", "--lang", "ää", "--once", "hi"),
+        ("show", "", "--key", "k"),
         ("check", "x"),
     ],
 )
