@@ -2,7 +2,7 @@
 import { el } from "./widget/dom.js";
 import { uuid7 } from "./widget/ids.js";
 import { Client, Refused } from "./desk/client.js";
-import { ConversationView, heldTokens } from "./desk/conversation.js";
+import { ConversationView, heldTokens, words } from "./desk/conversation.js";
 import { List } from "./desk/list.js";
 import { language, s } from "./desk/strings.js";
 
@@ -61,7 +61,7 @@ async function open(person) {
     const roster = await client.get("/roster");
     new DeskPage(client, person, roster).start();
   } catch (error) {
-    askWho(error instanceof Refused && error.status === 401 ? s.login.wrong : s.offline);
+    askWho(error instanceof Refused && error.status === 401 ? s.login.wrong : words(error));
   }
 }
 
@@ -86,7 +86,7 @@ class DeskPage {
     root.className = "room";
     root.replaceChildren(
       el("nav.side", { "aria-label": s.title },
-        el("div.top", {}, el("p.brand", {}, el("img", { src: "/static/bell.svg", alt: "", width: "30", height: "30" }), el("span", {}, "Frontdesk")), el("span.me", {}, this.person.name), leave),
+        el("div.top", {}, el("p.brand", {}, el("img", { src: "/static/bell.svg", alt: "", width: "30", height: "30" }), el("span", {}, "Frontdesk")), el("span.me", { title: this.person.name }, this.person.name), leave),
         el("p.shop", {}, this.roster.desk), this.trouble, this.listNode),
       this.place);
     document.addEventListener("visibilitychange", () => document.hidden || this.refresh());
@@ -124,11 +124,25 @@ class DeskPage {
     this.#chosen = cid;
     const view = new ConversationView(this.client, this.person, this.roster, { changed: () => this.refresh(), back: () => this.#back() });
     this.#view = view;
-    await view.open(cid);
+    try {
+      await view.open(cid);
+    } catch (error) {
+      if (this.#view === view) this.#notOpened(cid, error);
+      return view.close();
+    }
     if (this.#view !== view) return view.close();
     this.place.replaceChildren(view.node);
     root.classList.add("reading");
     view.timeline.end();
+    this.refresh();
+  }
+
+  #notOpened(cid, error) {
+    root.classList.add("reading");
+    this.place.replaceChildren(el("div.pick", {}, el("div.failed", {},
+      el("p.trouble", { role: "alert" }, words(error)),
+      el("button.secondary", { type: "button", onclick: () => this.choose(cid) }, s.again),
+      el("button.plain.back", { type: "button", onclick: () => this.#back() }, `← ${s.back}`))));
     this.refresh();
   }
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from sessions.connect import Backend
 from sessions.live import Live
@@ -14,10 +15,14 @@ from tests.app import served as served_desk
 from tests.e2e.browser import ANSWER_MS, ARTIFACTS, Chat, Windows
 from tests.e2e.server import API_KEY, ServerProcess
 from tests.handoffs.gated_model import GatedModel
+from tests.support import wait_until
 
 pytestmark = pytest.mark.browser
 
 NEWEST = ".group.ai li button"  # the newest conversation is the first one that agents have
+AT_THE_END = (
+    "(node) => node.scrollHeight > node.clientHeight && node.scrollHeight - node.scrollTop - node.clientHeight < 2"
+)
 
 
 async def enter(page: Page, url: str, name: str, key: str = API_KEY) -> None:
@@ -147,3 +152,128 @@ async def test_the_desk_fits_a_phone(server: ServerProcess, windows: Windows) ->
     await desk.screenshot(path=ARTIFACTS / "e2e-desk-375-dark.png")
     await desk.get_by_role("button", name="All conversations").click()
     await expect(desk.locator(".side")).to_be_visible()
+
+
+async def holding(server: ServerProcess, windows: Windows, name: str) -> tuple[Chat, Page, Locator]:
+    """A customer's window, the desk of a person who has just taken the conversation, and the box there."""
+    chat = await Chat(await windows.page(), server.url).open()
+    await chat.write("I was charged twice for my order A-10023")
+    await chat.answered(1)
+    desk = await windows.page()
+    await enter(desk, server.url, name)
+    await desk.locator(NEWEST).first.click()
+    await desk.get_by_role("button", name="Take over").click()
+    box = desk.get_by_label("Write to the customer")
+    await expect(box).to_be_editable()
+    return chat, desk, box
+
+
+async def test_a_note_survives_a_hand_back_that_fails(server: ServerProcess, windows: Windows) -> None:
+    """Offline and on a server error the dialog stays, with the note and the reason; the second try hands back."""
+    chat, desk, _ = await holding(server, windows, "Ann Note")
+    await desk.get_by_role("button", name="Hand back").click()
+    dialog = desk.locator("dialog")
+    note = dialog.get_by_label("Note")
+    await note.fill("Refund promised for tomorrow.")
+    again = dialog.get_by_role("button", name="Hand back")
+    await desk.route("**/release", lambda route: route.abort())
+    await again.click()
+    await expect(dialog.get_by_role("alert")).to_have_text("The server cannot be reached. Please try again.")
+    await desk.route("**/release", lambda route: route.fulfill(status=500, json={}))
+    await again.click()
+    await expect(dialog.get_by_role("alert")).to_have_text("The server could not do this. Please try again.")
+    await expect(note).to_have_value("Refund promised for tomorrow.")
+    await desk.unroute("**/release")
+    await again.click()
+    await expect(dialog).to_be_hidden()
+    await expect(desk.locator(".change").last).to_contain_text("Refund promised for tomorrow.")
+    await expect(chat.element.get_by_text("Refund promised")).to_have_count(0)
+
+
+async def test_what_is_written_while_a_message_is_on_its_way_stays(server: ServerProcess, windows: Windows) -> None:
+    """Only what was sent leaves the box; the customer gets both texts, each once."""
+    chat, desk, box = await holding(server, windows, "Ann Quick")
+    gate = asyncio.Event()
+
+    async def slow(route: Route) -> None:
+        await gate.wait()
+        await route.continue_()
+
+    await desk.route("**/messages", slow)
+    await box.fill("The first line.")
+    await box.press("Enter")
+    await box.press_sequentially("And the second.")
+    gate.set()
+    await expect(box).to_have_value("And the second.")
+    await box.press("Enter")
+    await expect(box).to_have_value("")
+    said = chat.element.locator("li.msg.human .bubble")
+    await expect(said).to_have_text(["The first line.", "And the second."])
+
+
+async def test_a_text_outlives_a_takeover_and_another_conversation(server: ServerProcess, windows: Windows) -> None:
+    """Who loses the conversation while writing keeps the text, is told who has it, and can send it after all."""
+    other = await Chat(await windows.page(), server.url).open()
+    await other.write("Where is my order A-10024?")
+    await other.answered(1)
+    chat, ann, box = await holding(server, windows, "Ann Keeps")
+    await box.fill("I have looked into")
+    await ann.locator(NEWEST).first.click()
+    await expect(ann.get_by_text("Take over to write to the customer.")).to_be_visible()
+    await expect(box).to_be_hidden()
+    await ann.locator(".group.mine li button").first.click()
+    await expect(box).to_have_value("I have looked into")
+    await expect(box).to_be_editable()
+
+    bob = await windows.page()
+    await enter(bob, server.url, "Bob Takes")
+    row = bob.locator(".group.human li button", has_text="Ann Keeps")
+    await row.click()
+    await bob.get_by_role("button", name="Take over").click()
+    await bob.get_by_role("button", name="Take it anyway").click()
+    kept = ann.get_by_text("Bob Takes holds the conversation now. Your text was not sent; it is kept here:")
+    await expect(kept).to_be_visible()
+    await expect(box).to_have_value("I have looked into")
+    await expect(box).not_to_be_editable()
+    await ann.screenshot(path=ARTIFACTS / "e2e-desk-kept-text.png")
+    await ann.get_by_role("button", name="Take over").click()
+    await ann.get_by_role("button", name="Take it anyway").click()
+    await expect(box).to_be_editable()
+    await box.press("Enter")
+    await expect(chat.element.locator("li.msg.human .bubble")).to_have_text(["I have looked into"])
+    await expect(box).to_have_value("")
+
+
+async def test_the_newest_message_stays_when_a_keyboard_opens(server: ServerProcess, windows: Windows) -> None:
+    """A window that loses height keeps its reader at the end, on the chat page and at the desk."""
+    chat = await Chat(await windows.page(viewport={"width": 375, "height": 700}), server.url).open()
+    for number in range(1, 4):
+        await chat.write("I was charged twice for my order A-10023")
+        await chat.answered(number)
+    desk = await windows.page(viewport={"width": 375, "height": 700})
+    await enter(desk, server.url, "Ann Small")
+    await desk.locator(NEWEST).first.click()
+    await expect(desk.locator(".said").last).to_be_in_viewport()
+    await chat.page.set_viewport_size({"width": 375, "height": 400})
+    await desk.set_viewport_size({"width": 375, "height": 400})
+    for scroller in (chat.element.locator(".scroll"), desk.locator(".scroll")):
+        await wait_until("the reader is at the end", lambda at=scroller: at.evaluate(AT_THE_END))
+
+
+async def test_a_conversation_that_cannot_be_opened_says_so(server: ServerProcess, windows: Windows) -> None:
+    """While the server is away a click gives a notice instead of the old conversation, and a second try opens it."""
+    chat = await Chat(await windows.page(), server.url).open()
+    await chat.write("I was charged twice for my order A-10023")
+    await chat.answered(1)
+    desk = await windows.page()
+    await enter(desk, server.url, "Ann " + "Longname" * 9)
+    leave = await desk.get_by_role("button", name="Leave").bounding_box()
+    side = await desk.locator(".side").bounding_box()
+    assert leave and side and leave["x"] + leave["width"] <= side["x"] + side["width"]
+    await desk.route("**/v1/conversations/*", lambda route: route.abort())
+    await desk.locator(NEWEST).first.click()
+    notice = desk.get_by_role("alert")
+    await expect(notice).to_have_text("The server cannot be reached. Please try again.")
+    await desk.unroute("**/v1/conversations/*")
+    await desk.get_by_role("button", name="Try again").click()
+    await expect(desk.locator(".said").first).to_be_visible()

@@ -4,6 +4,7 @@ import { render } from "../widget/text.js";
 import { s, language } from "./strings.js";
 
 const time = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit" });
+const NEAR_END_PX = 120;
 const QUIET = new Set(["handoff.accepted", "handoff.completed"]); // the change of owner says it already
 
 /** "ai:billing" with its name, as the key tag wants it. */
@@ -19,22 +20,37 @@ export class Timeline {
     this.node = el("div.scroll", { tabindex: "0" }, this.list, this.draft);
     this.seq = 0;
     this.drafting = { mid: "", text: "" };
+    this.node.addEventListener("scroll", () => this.#scrolled());
+    new ResizeObserver(() => this.#resized()).observe(this.node);
+  }
+
+  #stick = true; // the reader is at the end and wants to stay there
+  #height = 0;
+
+  #scrolled() {
+    if (this.node.clientHeight !== this.#height) return; // the window changed, not the reader's mind
+    this.#stick = this.node.scrollHeight - this.node.scrollTop - this.#height < NEAR_END_PX;
+  }
+
+  #resized() {
+    this.#height = this.node.clientHeight;
+    if (this.#stick) this.end();
   }
 
   /** False when this event is here already. */
   add(event) {
     if (event.seq <= this.seq) return false;
-    const stick = this.node.scrollHeight - this.node.scrollTop - this.node.clientHeight < 120;
     this.seq = event.seq;
     const node = this.#node(event);
     if (node) this.list.append(node);
     if (event.data.id && event.data.id === this.drafting.mid) this.#clearDraft();
-    if (stick) this.end();
+    if (this.#stick) this.end();
     return true;
   }
 
   end() {
     this.node.scrollTop = this.node.scrollHeight;
+    this.#stick = true;
   }
 
   /** A piece of what the owner is writing; `off` counts code points. */

@@ -26,6 +26,7 @@ export class FrontdeskChat extends HTMLElement {
   #number = 0;
   #tab = uuid7();
   #stick = true;
+  #height = 0; // of the scroller, to know a resize from a person who scrolls
   #resend = 0;
   #renewal = 0;
 
@@ -80,6 +81,7 @@ export class FrontdeskChat extends HTMLElement {
         el("div.below", {}, this.parts.more),
         this.#composer.node),
     );
+    new ResizeObserver(() => this.#resized()).observe(this.parts.scroll);
     this.#trouble("connecting");
     this.#drawOwner();
   }
@@ -342,8 +344,15 @@ export class FrontdeskChat extends HTMLElement {
 
   #scrolled() {
     const { scroll, more } = this.parts;
+    if (scroll.clientHeight !== this.#height) return; // the window changed, not the reader's mind
     this.#stick = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR_BOTTOM_PX;
     if (this.#stick) more.hidden = true;
+  }
+
+  /** A keyboard that opens must not cover the newest messages. */
+  #resized() {
+    this.#height = this.parts.scroll.clientHeight;
+    if (this.#stick) this.#toEnd();
   }
 
   #toEnd(force = false) {
