@@ -7,6 +7,7 @@ from collections import OrderedDict
 
 from app.offline.classifier import FLOOR_FEW, Classifier
 from app.offline.directory import Directory
+from app.offline.queues import Queues
 from app.offline.remarks import Remarks
 from app.offline.responder import Responder
 from handoffs.encoder import Encoder
@@ -29,7 +30,8 @@ class FittedDesk:
             if self._responder is None:
                 classifier = Classifier.fit(self.directory.subjects, self._encoder)
                 floor = classifier.floor if classifier else FLOOR_FEW
-                self._responder = Responder(classifier, Remarks(self._encoder), self._encoder, floor)
+                queues = Queues.fit(self.directory.queues, self.directory.subjects, self._encoder)
+                self._responder = Responder(classifier, queues, Remarks(self._encoder), self._encoder, floor)
             return self._responder
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from app.offline.classifier import Subject
 from app.offline.remarks import plain
 from app.offline.toolset import HUMAN
-from handoffs.roster import AgentSpec, Roster
+from handoffs.roster import AgentSpec, Roster, Text
 
 NAMED_WORDS = 4  # "billing please" names a desk; in a longer message a name is just a word
 
@@ -23,6 +23,7 @@ class Directory:
     subjects: tuple[Subject, ...]
     names: Mapping[tuple[str, str], str]
     instructions: Mapping[str, str]
+    queues: tuple[Subject, ...] = ()  # by target: `human:support`
 
     @classmethod
     def of(cls, roster: Roster) -> Directory:
@@ -35,6 +36,7 @@ class Directory:
             subjects=tuple(_subject(agent) for agent in roster.agents.values() if _has_subject(agent, roster)),
             names={(target, code): roster.display_name(target, code) for target in targets for code in languages},
             instructions={agent.id: agent.instructions.strip() for agent in roster.agents.values()},
+            queues=tuple(Subject(HUMAN + key, _uses(queue.intended_use)) for key, queue in roster.desk.queues.items()),
         )
 
     def name(self, target: str, language: str) -> str:
@@ -68,8 +70,11 @@ def _has_subject(agent: AgentSpec, roster: Roster) -> bool:
 
 
 def _subject(agent: AgentSpec) -> Subject:
-    use = agent.intended_use
-    return Subject(agent.id, (use,) if isinstance(use, str) else tuple(use.values()), tuple(agent.examples))
+    return Subject(agent.id, _uses(agent.intended_use), tuple(agent.examples))
+
+
+def _uses(use: Text) -> tuple[str, ...]:
+    return (use,) if isinstance(use, str) else tuple(use.values())
 
 
 def _mentions(words: str, name: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.offline.classifier import Classifier, Match
-from app.offline.remarks import HUMAN, SHORT_WORDS, Remark, Remarks
+from app.offline.remarks import BYE, HUMAN, SHORT_WORDS, Remark, Remarks
 from app.offline.sentences import Sentence, split
 from app.offline.slots import Slot, find, without, without_references
 from app.offline.texts import LANGUAGES, wishes_human
@@ -16,6 +16,7 @@ from app.offline.texts import LANGUAGES, wishes_human
 HUMAN_SIMILARITY = 0.65  # of a sentence to a listed wish for a human; see docs/explanation/routing-quality.md
 SMALL_TALK_LEAD = 0.0  # small talk wins as soon as it is nearer than any agent's subject
 SMALL_TALK_SIMILARITY = 0.45  # below this a text is like nothing at all
+FAREWELL_SIMILARITY = 0.75  # of a short text; "nothing works" is at 0.67 of "nothing else"
 _RUNS = re.compile(r"[\u3400-\u9fff]+|[^\W_\u3400-\u9fff][\w'@.-]*")
 
 
@@ -41,8 +42,9 @@ class Part:
         if self.remark.exact:
             return True
         nearest = self.match.similarity if self.match else SMALL_TALK_SIMILARITY
-        short = len(self.text.split()) <= SHORT_WORDS or self.remark.kind not in ("yes", "no")
-        near = self.remark.similarity >= max(SMALL_TALK_SIMILARITY, nearest + SMALL_TALK_LEAD)
+        short = len(self.text.split()) <= SHORT_WORDS or self.remark.kind not in ("yes", "no", BYE)
+        least = FAREWELL_SIMILARITY if self.remark.kind == BYE else SMALL_TALK_SIMILARITY
+        near = self.remark.similarity >= max(least, nearest + SMALL_TALK_LEAD)
         return near and short and self.remark.kind != HUMAN
 
     @property

@@ -13,8 +13,10 @@ from app.offline.texts import LANGUAGES
 from handoffs.encoder import Encoder, Vectors
 
 HUMAN = "human"
+BYE = "bye"
 KINDS = ("greeting", "mood", "bot", "help", "thanks", "bye", "yes", "no", HUMAN)
 SHORT_WORDS = 6  # a longer sentence that is merely like "yes" says something else
+_PIECE = re.compile(r"[,;.!，；。！]")
 _EDGES = re.compile(r"^[\W_]+|[\W_]+$")
 
 
@@ -45,11 +47,16 @@ class Remarks:
         return [self._remark(text, row) for text, row in zip(texts, cosines, strict=True)]
 
     def _remark(self, text: str, cosines: np.ndarray[tuple[int], np.dtype[np.float32]]) -> Remark:
-        listed = self._exact.get(plain(text))
+        listed = self._exact.get(plain(text)) or self._farewell(text)
         if listed:
             return Remark(listed, 1.0, exact=True)
         best = int(np.argmax(cosines))
         return Remark(self._kinds[best], float(cosines[best]))
+
+    def _farewell(self, text: str) -> str:
+        """`bye` when all pieces of a text are listed and one of them takes leave ("ok thanks, bye"), else empty."""
+        kinds = {self._exact.get(plain(piece)) for piece in _PIECE.split(text) if plain(piece)}
+        return BYE if BYE in kinds and kinds <= {BYE, "thanks", "yes", "no", "mood"} else ""
 
 
 def plain(text: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from app.offline.classifier import Classifier
 from app.offline.decision import Decision, Rule, belongs_elsewhere, decide, in_scope
 from app.offline.followup import FollowUp, Kind, follow_up, is_short
+from app.offline.queues import Queues
 from app.offline.reading import Reading, read_messages
 from app.offline.remarks import Remarks
 from app.offline.sentences import split
@@ -40,6 +41,7 @@ class Responder:
     """The fitted parts. Stateless between calls: everything it knows of a conversation is in the call's input."""
 
     classifier: Classifier | None
+    queues: Queues
     remarks: Remarks
     encoder: Encoder
     floor: float
@@ -49,8 +51,20 @@ class Responder:
         answered = self._after_question(at)
         if answered is not None:
             return Answer(answered)
-        decision = self._decide(at, at.talk.messages)
+        readings = self._read(at, at.talk.messages)
+        decision = decide(readings, self.floor, at.subject, at.desk.start)
+        if decision.rule is not Rule.HUMAN and (moved := self._to_queue(at, readings)):
+            return Answer(moved, decision)
         return Answer(self._step(at, decision), decision)
+
+    def _to_queue(self, at: Situation, readings: tuple[Reading, ...]) -> Step | None:
+        """The transfer to the people whose own subject a message is ("I want to complain")."""
+        parts = [part for reading in readings for part in (reading.whole, *reading.clauses)]
+        targets = [target for target in at.tools.humans if target not in at.refused]
+        found = self.queues.target_of(parts, targets, self.floor)
+        if found is None:
+            return None
+        return at.transfer(found[0], at.talk.text, at.say("reason_subject", name=at.name(found[0])))
 
     def _read(self, at: Situation, messages: tuple[str, ...]) -> tuple[Reading, ...]:
         slots = [slot for tool in at.tools.own for slot in tool.slots if not slot.is_free_text]
@@ -136,7 +150,7 @@ class Responder:
         if decision.rule in (Rule.STAY, Rule.OWN) and decision.requests:
             chosen = at.desk.named_in(at.talk.text, [at.me])  # "billing please": what it is about was said before
             return self._pending(at) if chosen and at.talk.note else decision.requests
-        if decision.rule is Rule.SMALL_TALK and not (at.talk.note or self._asked_for_slot(at)):
+        if decision.rule is Rule.SMALL_TALK and not (at.talk.note or self._asked_for_slot(at) or self._gave_value(at)):
             return ()
         if decision.rule in (Rule.OWN, Rule.SMALL_TALK):
             return self._pending(at)
@@ -145,6 +159,10 @@ class Responder:
     def _asked_for_slot(self, at: Situation) -> bool:
         said = at.talk.last_reply
         return find("slot", said) is not None
+
+    def _gave_value(self, at: Situation) -> bool:
+        """Whether the messages hold a bare slot value: the same question again, about something else."""
+        return any(reading.whole.slot_only for reading in self._read(at, at.talk.messages))
 
     # -- pending requests ----------------------------------------------------------------------------------------
 
@@ -240,9 +258,11 @@ class Responder:
 
     def _small_talk(self, at: Situation) -> str:
         parts = [reading.whole for reading in self._read(at, at.talk.messages)]
-        if any(part.slot_only for part in parts):  # a number, and nothing that it could be about
+        if self._gave_value(at):  # and there is nothing that it could be about
             return at.say("help")
         kinds = {part.remark.kind for part in parts if part.remark.similarity >= SURE_TALK}
+        if not (at.talk.past or at.talk.notes):  # nobody takes leave with the first words
+            kinds = {"greeting" if kind == "bye" else kind for kind in kinds}
         kind = next((kind for kind in TALK if kind in kinds), "")
         if not kind:
             return self._lost(at)

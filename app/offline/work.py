@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -85,11 +86,26 @@ def best_tool(at: Situation, request: str, encoder: Encoder) -> Fit | None:
     fits = [_fit(tool, request, encoder) for tool in at.tools.own if tool.only_reads or _wishes(tool, request)]
     near = sorted((fit for fit in fits if fit.score >= TOOL_FLOOR), key=lambda fit: -fit.score)
     best = near[0] if near else None
-    if best is None or best.tool.only_reads:
-        return best
-    done = {call.name for call in at.talk.done}
-    checks = [fit for fit in near if fit.tool.only_reads and fit.tool.name not in done]
+    if best is None:
+        return None
+    if best.tool.only_reads:  # looked up already, and now the customer names what only the other tool does
+        acts = [fit for fit in near if not fit.tool.only_reads and _names(fit.tool, best.tool, request)]
+        return acts[0] if acts and _was_done(at, best.tool, request) and not asks_about(request) else best
+    checks = [fit for fit in near if fit.tool.only_reads and not _was_done(at, fit.tool, request)]
     return next((fit for fit in checks if fit.score >= best.score - LOOK_FIRST), best)
+
+
+def _was_done(at: Situation, tool: OwnTool, request: str) -> bool:
+    """Whether the tool was called in an earlier turn with the values that the request is about now."""
+    values, _ = fill(at, tool, request)
+    told = {slot.name for slot in tool.slots if not slot.is_free_text}
+    calls = [call.arguments for call in at.talk.done if call.name == tool.name]
+    return any(all(call.get(name) == values.get(name) for name in told) for call in calls)
+
+
+def _names(tool: OwnTool, other: OwnTool, request: str) -> bool:
+    """Whether a request has a word of the tool's name that the other tool's name has not ("refund")."""
+    return bool((set(tool.name.split("_")) - set(other.name.split("_"))) & set(re.findall(r"[a-z]+", request.lower())))
 
 
 def _wishes(tool: OwnTool, request: str) -> bool:
@@ -127,8 +143,10 @@ def _use(at: Situation, tool: OwnTool, request: str) -> Outcome | Call:
 
 def fill(at: Situation, tool: OwnTool, request: str) -> tuple[dict[str, Any], Slot | None]:
     """Arguments from the conversation, newest first, and the first required slot that nobody has given."""
-    now = (request, *reversed(at.talk.messages))
-    everything = (*now, *at.talk.earlier_messages, *_told(at), *_results(at))
+    new, earlier = tuple(reversed(at.talk.messages)), at.talk.earlier_messages
+    now = (request, *new) if request in at.talk.text else (*new, request)  # a new number goes before an old request's
+    repeated = request not in at.talk.text and any(request in text for text in earlier)
+    everything = (*(new if repeated else now), *earlier, *_told(at), *_results(at))
     arguments: dict[str, Any] = {}
     for slot in tool.slots:
         value = _value(at, slot, request, everything if slot.required else now)

@@ -67,7 +67,16 @@ REMARKS: dict[str, tuple[str, ...]] = {
         "that helps",
         "I appreciate it",
     ),
-    "bye": ("bye", "goodbye", "see you", "that's all for now", "no, that is all, thanks", "nothing else"),
+    "bye": (
+        "bye",
+        "goodbye",
+        "see you",
+        "that's all",
+        "that's all for now",
+        "that will be all",
+        "no, that is all, thanks",
+        "nothing else",
+    ),
     "yes": ("yes", "yes please", "yeah", "sure", "ok", "okay", "that's right", "correct", "please do", "sounds good"),
     "no": ("no", "no thanks", "nope", "not now", "no, that's wrong", "don't"),
     "human": (

@@ -80,6 +80,59 @@ async def test_a_refund_is_only_called_for_when_the_customer_asks(visit: Callabl
     assert '"order_number": "A-10023"' in asked.calls[0][2]
 
 
+async def test_a_refund_in_the_words_of_the_check_is_not_the_check_again(visit: Callable[..., Talk]) -> None:
+    """What was looked up is not looked up again when the customer names what only the other tool does."""
+    talk = visit()
+    await talk.say("I was charged twice for order A-10023")
+    asked = await talk.say("please refund me the duplicate charge")
+    assert asked.tools() == ["issue_refund"]
+    other = await talk.say("A-10047")
+    assert other.tools() == ["find_duplicate_charge"]  # nothing is refunded for an order that was not checked
+
+
+async def test_a_new_number_replaces_the_one_in_the_request(visit: Callable[..., Talk]) -> None:
+    """A bare number asks the same again about another order, also when the first number was in the request."""
+    talk = visit()
+    await talk.say("where is my parcel for order A-10023?")
+    turn = await talk.say("A-10047")
+    assert turn.calls == [("orders", "track_parcel", '{"order_number": "A-10047"}')]
+
+
+@pytest.mark.parametrize("text", ["nothing works", "a b", "tell me nothing, what about the nothing thing", "bye"])
+async def test_the_first_message_is_never_answered_with_a_farewell(visit: Callable[..., Talk], text: str) -> None:
+    """Words that are merely like a farewell, and any first words, do not end the conversation."""
+    assert "Goodbye" not in (await visit().say(text)).answer
+
+
+@pytest.mark.parametrize(
+    ("text", "leaves"),
+    [("bye", True), ("ok thanks, bye", True), ("goodbye!", True), ("nothing works", False), ("a b", False)],
+)
+async def test_a_farewell_is_a_message_that_says_nothing_else(
+    visit: Callable[..., Talk], text: str, leaves: bool
+) -> None:
+    """Later in a conversation a listed farewell is answered with one; what is only near to it is not."""
+    talk = visit()
+    await talk.say("Hello!")
+    assert ("Goodbye" in (await talk.say(text)).answer) is leaves
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I want to complain about your service", "I have a complaint", "我想投诉你们的服务", "我要投诉",
+    ],
+)  # fmt: skip
+async def test_what_a_queue_is_for_goes_to_its_people(visit: Callable[..., Talk], text: str) -> None:
+    """The queue's own intended_use names complaints: triage and specialists pass them on, word for word."""
+    talk = visit("zh" if any("\u3400" <= c <= "\u9fff" for c in text) else "en")
+    turn = await talk.say(text)
+    assert (turn.owner, turn.transfers[0].brief.goal) == ("human:support", text)
+    talk = visit()
+    await talk.say("where is my parcel")
+    assert (await talk.say(text)).owner == "human:support"
+
+
 async def test_a_return_is_checked_first_and_opened_on_yes(visit: Callable[..., Talk]) -> None:
     """Before something is changed the agent looks, and the customer decides on what it found."""
     talk = visit()
