@@ -165,6 +165,7 @@ async def holding(server: ServerProcess, windows: Windows, name: str) -> tuple[C
     await desk.get_by_role("button", name="Take over").click()
     box = desk.get_by_label("Write to the customer")
     await expect(box).to_be_editable()
+    await expect(desk.locator(".group.mine [aria-current]")).to_be_visible()  # the list has heard of it too
     return chat, desk, box
 
 
@@ -256,8 +257,8 @@ async def test_the_newest_message_stays_when_a_keyboard_opens(server: ServerProc
     await expect(desk.locator(".said").last).to_be_in_viewport()
     await chat.page.set_viewport_size({"width": 375, "height": 400})
     await desk.set_viewport_size({"width": 375, "height": 400})
-    for scroller in (chat.element.locator(".scroll"), desk.locator(".scroll")):
-        await wait_until("the reader is at the end", lambda at=scroller: at.evaluate(AT_THE_END))
+    await wait_until("the customer is at the end", lambda: chat.element.locator(".scroll").evaluate(AT_THE_END))
+    await wait_until("the desk is at the end", lambda: desk.locator(".scroll").evaluate(AT_THE_END))
 
 
 async def test_a_conversation_that_cannot_be_opened_says_so(server: ServerProcess, windows: Windows) -> None:
