@@ -150,7 +150,7 @@ async def roster(desk: TheDesk) -> RosterView:
 
 @v1.get("/conversations")
 async def conversations(desk: TheDesk, limit: Annotated[int, Query(ge=1, le=200)] = 50) -> ConversationList:
-    """The conversations that changed last, newest first."""
+    """The conversations that changed last, newest first, and behind them every other one that is with people."""
     return ConversationList(conversations=await desk_view.summaries(desk, limit))
 
 

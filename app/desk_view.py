@@ -88,14 +88,14 @@ def summary(conversation: Conversation, tail: Sequence[Event], roster: Roster) -
 
 
 async def summaries(desk: Desk, limit: int) -> list[ConversationSummary]:
-    """The conversations that changed last, newest first."""
+    """The conversations that changed last, newest first, and every one that is with people."""
 
     async def one(conversation: Conversation) -> ConversationSummary:
         after = max(0, conversation.seq - TAIL_EVENTS)
         tail = await desk.store.read(conversation.conversation_id, after, TAIL_EVENTS)
         return summary(conversation, tail, desk.roster)
 
-    return list(await asyncio.gather(*(one(found) for found in await desk.store.recent(limit))))
+    return list(await asyncio.gather(*(one(found) for found in await desk.store.recent(limit, people=True))))
 
 
 async def conversation_view(desk: Desk, conversation_id: str, after: int = 0) -> ConversationView:

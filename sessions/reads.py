@@ -9,8 +9,10 @@ from sessions import replies
 from sessions.base import StoreBase
 from sessions.errors import UnknownConversation
 from sessions.keys import SHARDS, Keys, checked_id, index_key
-from sessions.model import Conversation, Ephemeral, Event, Item, Value
+from sessions.model import Conversation, Ephemeral, Event, Item, OwnerKind, Value
 from sessions.scripts import compact
+
+INDEX_SCAN = 5000  # conversations looked through for those that are with people
 
 
 class Reads(StoreBase):
@@ -55,15 +57,36 @@ class Reads(StoreBase):
         """One agent's whole isolated history, oldest first."""
         return replies.items(await self._read(self._redis.lrange(Keys.of(conversation_id).history(agent_id), 0, -1)))
 
-    async def recent(self, limit: int = 50) -> list[Conversation]:
-        """The conversations that changed last, newest first."""
+    async def recent(self, limit: int = 50, *, people: bool = False) -> list[Conversation]:
+        """The conversations that changed last, newest first.
+
+        With `people` also every open one that a queue or a person owns, however long ago it changed: nobody who waits
+        for a person may fall off the end of the list (of the newest INDEX_SCAN).
+        """
         async with self._redis.pipeline(transaction=False) as pipe:
             for shard in range(SHARDS):
-                pipe.zrevrange(index_key(shard), 0, limit - 1, withscores=True)
+                pipe.zrevrange(index_key(shard), 0, (INDEX_SCAN if people else limit) - 1, withscores=True)
             rows = await self._read(pipe.execute())
-        newest = sorted((row for shard in rows for row in shard), key=lambda row: -row[1])[:limit]
-        found = await asyncio.gather(*(self._listed(conversation_id) for conversation_id, _ in newest))
+        newest = sorted((row for shard in rows for row in shard), key=lambda row: -row[1])
+        wanted = [conversation_id for conversation_id, _ in newest[:limit]]
+        if people:
+            wanted += await self._owned_by_people([row[0] for row in newest[limit:INDEX_SCAN]])
+        found = await asyncio.gather(*(self._listed(conversation_id) for conversation_id in wanted))
         return [conversation for conversation in found if conversation is not None]
+
+    async def _owned_by_people(self, conversation_ids: list[str]) -> list[str]:
+        if not conversation_ids:
+            return []
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for conversation_id in conversation_ids:
+                pipe.hmget(Keys.of(conversation_id).own, "kind", "st")
+            owners = await self._read(pipe.execute())
+        with_people = {OwnerKind.QUEUE, OwnerKind.HUMAN}
+        return [
+            conversation_id
+            for conversation_id, (kind, status) in zip(conversation_ids, owners, strict=True)
+            if kind in with_people and status == "open"
+        ]
 
     async def _listed(self, conversation_id: str) -> Conversation | None:
         try:
