@@ -200,6 +200,7 @@ class Router:
         data = {"id": message_id(conversation_id, f"say:{message_id_}"), "text": text, "name": person.name}
         for _ in range(RETRIES):
             conversation = await self.store.get(conversation_id)
+            holds(conversation, person)
             try:
                 return await self.store.commit(
                     conversation_id,
@@ -226,6 +227,7 @@ class Router:
             raise UnknownTarget(target, tuple(roster.agents))
         for _ in range(RETRIES):
             conversation = await self.store.get(conversation_id)
+            holds(conversation, person)
             try:
                 return await self._hand_back(conversation_id, token, person, target, note_, conversation.seq)
             except Conflict:
@@ -390,6 +392,13 @@ class Router:
             except StoreError as error:
                 log.warning("the sweep could not read the store: %s", error)
             await asyncio.sleep(self._sweep_s * random.uniform(0.75, 1.25))  # noqa: S311  # jitter, not a secret
+
+
+def holds(conversation: Conversation, person: Person) -> None:
+    """StaleOwner unless `person` owns: a token alone does not let one person write in another's name."""
+    owner = conversation.owner
+    if owner != Owner.human(person.id):
+        raise StaleOwner(conversation.conversation_id, owner=owner.ref, epoch=conversation.epoch)
 
 
 def checked_text(text: str) -> str:
