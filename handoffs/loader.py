@@ -34,6 +34,9 @@ M = TypeVar("M", bound=BaseModel)
 
 def load_roster(folder: Path) -> Roster:
     """The roster in `folder`; RosterInvalid with every problem of every file when it cannot be used."""
+    if folder.is_dir() and not (folder / DESK).is_file() and not any(folder.glob(f"*/{AGENT}")):
+        hint = f"this is no agents folder, it has no {DESK}; `frontdesk init DIR` makes one to start from"
+        raise RosterInvalid([Problem(str(folder), 0, "", hint)])
     files, problems = read_folder(folder)
     if not problems:
         return parse_roster(files, folder)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 import socket
+import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import FrameType
 
 import uvicorn
@@ -28,6 +32,7 @@ from handoffs.roster import Roster
 
 MAX_FRAME_BYTES = 65_536  # of a websocket frame; app/protocol.py refuses smaller ones with a reason
 BACKLOG = 2048
+WAITING_FOR_WORK = str(Path("concurrent") / "futures" / "thread.py")  # where an idle thread of a pool stands
 
 
 def serve(settings: Settings, *, works: bool = True) -> None:
@@ -38,6 +43,28 @@ def serve(settings: Settings, *, works: bool = True) -> None:
     set_up_logging(settings)
     with _listen(settings.host, settings.port) as listener, asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(_serve(settings, listener, works))
+        leave_if_stuck()
+
+
+def leave_if_stuck() -> None:
+    """End the process now when a tool still blocks a thread: Python would wait for it without limit.
+
+    Everything is closed and given back by then; a thread cannot be stopped, only left behind.
+    """
+    frames = sys._current_frames()
+    busy = [
+        thread.name
+        for thread in threading.enumerate()
+        if thread is not threading.main_thread()
+        and thread.ident in frames
+        and thread.name.startswith(("asyncio_", "ThreadPoolExecutor"))
+        and not frames[thread.ident].f_code.co_filename.endswith(WAITING_FOR_WORK)
+    ]
+    if busy:
+        logging.getLogger("frontdesk").warning("a tool is still running and is left behind (%s)", ", ".join(busy))
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(0)
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -89,7 +116,8 @@ async def _serve(settings: Settings, listener: socket.socket, works: bool) -> No
 
     async with open_desk(settings, choose=choose, works=works) as desk:
         url = local_url(settings.host, listener.getsockname()[1])
-        warnings = [*desk.backend.warnings, *chosen[0].warnings, *doubts, *_setting_warnings(settings)]
+        idle = [] if works else ["this process answers nobody: start `frontdesk worker` with the same settings"]
+        warnings = [*idle, *desk.backend.warnings, *chosen[0].warnings, *doubts, *_setting_warnings(settings)]
         banner = _banner(settings, desk, url, warnings)
         warming = asyncio.create_task(asyncio.to_thread(chosen[0].warm))  # while nobody has written yet
         server = _Server(_config(settings, desk), desk, ready=lambda: out.print(render(banner), soft_wrap=True))
@@ -178,5 +206,5 @@ def set_up_logging(settings: Settings) -> None:
     """One line per record on stderr, at FRONTDESK_LOG_LEVEL."""
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     quiet = logging.DEBUG if settings.log_level == "debug" else logging.WARNING
-    for name in ("uvicorn", "httpx2", "httpcore2", "openai"):  # their INFO is noise beside our own
+    for name in ("uvicorn", "httpx2", "httpcore2", "openai", "bm25s"):  # their INFO is noise beside our own
         logging.getLogger(name).setLevel(quiet)

@@ -7,7 +7,7 @@ import signal
 
 from app.building import open_desk
 from app.commands.output import out
-from app.commands.serve import new_loop, set_up_logging
+from app.commands.serve import leave_if_stuck, new_loop, set_up_logging
 from app.settings import Settings
 
 
@@ -16,6 +16,7 @@ def work(settings: Settings) -> None:
     set_up_logging(settings)
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(_work(settings))
+        leave_if_stuck()
 
 
 async def _work(settings: Settings) -> None:
