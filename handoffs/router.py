@@ -52,6 +52,7 @@ log = logging.getLogger("frontdesk.router")
 MAX_TEXT = 8000  # characters of one message, a customer's or a person's
 RENEWALS = 3  # per lease: one lost renewal must not cost the turn
 SWEEP_S = 3.0  # a turn whose process died is found within its lease and this
+CANCEL_S = 1.0  # for cancelled turns to end; the SDK waits for a tool's thread, which nobody can stop
 HINTS = 10_000  # conversations whose last owner this process remembers, to load the right history at once
 DEADLY = 5  # attempts of a turn that kills its process before the turn itself can give up (after turn.MAX_ATTEMPTS)
 RESCUES = {"poison": "{attempts} attempts to answer did not end", "human_lost": "the person is no longer at the desk"}
@@ -118,7 +119,10 @@ class Router:
             await asyncio.wait(self._tasks, timeout=grace_s)
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CANCEL_S)
+        for turn in tuple(self._turns.values()):  # a tool that blocks its thread keeps its turn from ending by itself
+            await self._give_back(turn)
         if self._renewer is not None:
             self._renewer.cancel()
             await asyncio.gather(self._renewer, return_exceptions=True)

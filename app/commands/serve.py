@@ -8,7 +8,6 @@ import logging
 import os
 import socket
 import sys
-import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -32,7 +31,7 @@ from handoffs.roster import Roster
 
 MAX_FRAME_BYTES = 65_536  # of a websocket frame; app/protocol.py refuses smaller ones with a reason
 BACKLOG = 2048
-WAITING_FOR_WORK = str(Path("concurrent") / "futures" / "thread.py")  # where an idle thread of a pool stands
+POOL = str(Path("concurrent") / "futures" / "thread.py")
 
 
 def serve(settings: Settings, *, works: bool = True) -> None:
@@ -51,20 +50,23 @@ def leave_if_stuck() -> None:
 
     Everything is closed and given back by then; a thread cannot be stopped, only left behind.
     """
-    frames = sys._current_frames()
-    busy = [
-        thread.name
-        for thread in threading.enumerate()
-        if thread is not threading.main_thread()
-        and thread.ident in frames
-        and thread.name.startswith(("asyncio_", "ThreadPoolExecutor"))
-        and not frames[thread.ident].f_code.co_filename.endswith(WAITING_FOR_WORK)
-    ]
+    busy = [ident for ident, frame in sys._current_frames().items() if _works_in_pool(frame)]
     if busy:
-        logging.getLogger("frontdesk").warning("a tool is still running and is left behind (%s)", ", ".join(busy))
+        logging.getLogger("frontdesk").warning("%s thread(s) of tools still run and are left behind", len(busy))
         logging.shutdown()
         sys.stdout.flush()
         os._exit(0)
+
+
+def _works_in_pool(frame: FrameType | None) -> bool:
+    """Whether a thread of a pool is in somebody's function, and not just waiting for work."""
+    depth = 0
+    while frame is not None:
+        if frame.f_code.co_name == "_worker" and frame.f_code.co_filename.endswith(POOL):
+            return depth > 0
+        depth += 1
+        frame = frame.f_back
+    return False
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
