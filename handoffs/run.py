@@ -8,17 +8,18 @@ The Runner would read it, save it three times and inspect its methods on each ca
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from agents import Agent, RunConfig, Runner, RunResultStreaming
+from agents import Agent, AgentsException, Model, RunConfig, Runner, RunResult
 from agents.exceptions import MaxTurnsExceeded
-from agents.items import ItemHelpers, MessageOutputItem, TResponseInputItem
+from agents.items import ItemHelpers, MessageOutputItem, RunItem, TResponseInputItem
 
 from handoffs.context import TurnContext
 from handoffs.errors import BudgetSpent, ModelFailed
 from handoffs.relay import Relay
 from handoffs.roster import AgentSpec
+from handoffs.shown_model import ShownModel
 from handoffs.transfer import TransferRequest
 from sessions.errors import StaleOwner
 from sessions.isolated import IsolatedSession
@@ -48,30 +49,34 @@ class AgentRun:
         self._spec = spec
         self._context = context
         self._relay = relay
-        self._config = config
-        self._tools: list[str] = []
-        self._result: RunResultStreaming | None = None
+        self._model = ShownModel(model_of(agent, config), relay)
+        self._config = replace(config, model=self._model)
+        self._running: asyncio.Task[Any] | None = None
         self._stopped = False
 
     def stop(self) -> None:
         """Cancel the model; `speak` returns soon, with whatever there was."""
         self._stopped = True
-        if self._result is not None:
-            self._result.cancel("immediate")
+        if self._running is not None:
+            self._running.cancel()
+            self._running = None
 
     async def speak(self, session: IsolatedSession, asked: list[Item]) -> Said:
         """Let the agent answer `asked`. Its new items go to the session's buffer. Errors come back in `Said.error`."""
         error: Exception | None = None
+        result: RunResult | None = None
         try:
-            await self._stream([*await session.get_items(), *asked])
+            result = await self._run([*await session.get_items(), *asked])
         except StaleOwner:
             raise
         except Exception as failure:  # whatever a model, a tool or the SDK does, the customer gets a defined next owner
             error = self._named(failure)
         finally:
             await self._relay.close()
-        await session.add_items([*asked, *self._new_items()])
-        text = self._text()
+        made = result.new_items if result is not None else made_before(error)
+        new = as_items(made) if made else since(self._model.asked, asked[-1:])
+        await session.add_items([*asked, *new])
+        text = said_in(made) or self._relay.text.strip()
         if error is None and self._context.request is None and not text:
             error = ModelFailed(self._spec.id, "it said nothing")
         return Said(
@@ -79,49 +84,70 @@ class AgentRun:
             text,
             self._context.request,
             tuple(self._context.refusals),
-            tuple(self._tools),
+            tuple(str(item.get("name", "?")) for item in new if str(item.get("type", "")).endswith("_call")),
             error,
             self._relay.sent,
         )
 
-    async def _stream(self, items: list[Item]) -> None:
-        result = self._result = Runner.run_streamed(
-            self._agent,
-            cast("list[TResponseInputItem]", items),
-            context=self._context,
-            max_turns=self._spec.limits.model_calls,
-            run_config=self._config,
-        )
+    async def _run(self, items: list[Item]) -> RunResult | None:
+        """The Runner's result; None when `stop` ended it. BudgetSpent when the time is over."""
         if self._stopped:
-            result.cancel("immediate")
-        last_item = ""
+            return None
+        task = self._running = asyncio.current_task()
+        assert task is not None  # a coroutine always runs in one
         try:
-            async with asyncio.timeout(self._spec.limits.seconds):
-                async for event in result.stream_events():
-                    if self._stopped:
-                        continue  # the run is being cancelled; keep draining or it goes on in the background
-                    if event.type == "raw_response_event" and event.data.type == "response.output_text.delta":
-                        gap = "\n\n" if self._relay.text and event.data.item_id != last_item else ""
-                        last_item = event.data.item_id
-                        self._relay.write(gap + event.data.delta)
-                    elif event.type == "run_item_stream_event" and event.name == "tool_called":
-                        self._tools.append(str(getattr(event.item.raw_item, "name", "?")))
+            async with asyncio.timeout(self._spec.limits.seconds) as limit:
+                return await Runner.run(
+                    self._agent,
+                    cast("list[TResponseInputItem]", items),
+                    context=self._context,
+                    max_turns=self._spec.limits.model_calls,
+                    run_config=self._config,
+                )
         except TimeoutError:
+            if not limit.expired():
+                raise  # a tool's or a server's own
             raise BudgetSpent(self._spec.id, what="seconds", limit=self._spec.limits.seconds) from None
-        if not self._stopped and result.run_loop_exception is not None:
-            raise result.run_loop_exception
-
-    def _new_items(self) -> list[Item]:
-        if self._result is None:
-            return []
-        return [cast("dict[str, Any]", item.to_input_item()) for item in self._result.new_items]
-
-    def _text(self) -> str:
-        made = self._result.new_items if self._result is not None else []
-        parts = [ItemHelpers.text_message_output(item) for item in made if isinstance(item, MessageOutputItem)]
-        return "\n\n".join(part.strip() for part in parts if part.strip()) or self._relay.text.strip()
+        except asyncio.CancelledError:
+            if not self._stopped or task.cancelling() > 1:
+                raise  # not by `stop`, or not by `stop` alone
+            return None
+        finally:
+            self._running = None
+            if self._stopped:
+                task.uncancel()
 
     def _named(self, failure: Exception) -> Exception:
         if isinstance(failure, MaxTurnsExceeded):
             return BudgetSpent(self._spec.id, what="model_calls", limit=self._spec.limits.model_calls)
         return failure
+
+
+def model_of(agent: Agent[Any], config: RunConfig) -> Model:
+    """The model that the Runner would choose for `agent`."""
+    return agent.model if isinstance(agent.model, Model) else config.model_provider.get_model(agent.model)
+
+
+def as_items(made: list[RunItem]) -> list[Item]:
+    """What a run made, as it is kept and shown to the model again."""
+    return [cast("dict[str, Any]", item.to_input_item()) for item in made]
+
+
+def made_before(failure: Exception | None) -> list[RunItem]:
+    """What a failed run had made, as far as the SDK tells."""
+    data = failure.run_data if isinstance(failure, AgentsException) else None
+    return data.new_items if data is not None else []
+
+
+def since(read: list[Item], last: list[Item]) -> list[Item]:
+    """What stands behind the `last` question in what a model read: the calls, with their results, of a broken run."""
+    for index in range(len(read), 0, -1):
+        if [read[index - 1]] == last:
+            return read[index:]
+    return []
+
+
+def said_in(made: list[RunItem]) -> str:
+    """The text of all messages of a run."""
+    parts = [ItemHelpers.text_message_output(item) for item in made if isinstance(item, MessageOutputItem)]
+    return "\n\n".join(part.strip() for part in parts if part.strip())
