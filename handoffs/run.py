@@ -93,8 +93,7 @@ class AgentRun:
         """The Runner's result; None when `stop` ended it. BudgetSpent when the time is over."""
         if self._stopped:
             return None
-        task = self._running = asyncio.current_task()
-        assert task is not None  # a coroutine always runs in one
+        task = self._running = cast("asyncio.Task[Any]", asyncio.current_task())
         try:
             async with asyncio.timeout(self._spec.limits.seconds) as limit:
                 return await Runner.run(
