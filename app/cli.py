@@ -1,4 +1,4 @@
-"""The command line: `frontdesk serve | worker | chat | check | init | conversations | show | eval | key | version`.
+"""The command line: `frontdesk serve | worker | chat | check | init | conversations | show | timeline | eval | key`.
 
 Each command lives in app/commands/ and is imported when it runs, so that `frontdesk --help` is quick. Whatever goes
 wrong ends in `main`: one message on stderr and an exit code of `ExitCode`, never a traceback (unless --debug).
@@ -191,6 +191,25 @@ def show(
         print_json(view)
     else:
         out.print(conversation_page(view), soft_wrap=True)
+
+
+@cli.command(epilog=EXIT_CODE_HELP)
+def timeline(
+    conversation_id: Annotated[str, typer.Argument(metavar="ID", help="As `frontdesk conversations` lists it.")],
+    url: UrlOption = None,
+    key: KeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show who owned a conversation, since when, why, what they were shown and what it took."""
+    if not conversation_id.strip():
+        raise CommandFailed("ID is empty; `frontdesk conversations` lists the ids there are", ExitCode.USAGE)
+    from app.commands.timeline import timeline_page
+
+    view = _ask(url, key, lambda api: api.timeline(conversation_id))
+    if as_json:
+        print_json(view)
+    else:
+        out.print(timeline_page(view), soft_wrap=True)
 
 
 def _ask(url: str | None, key: str | None, question: Any) -> dict[str, Any]:

@@ -82,6 +82,10 @@ class Api:
         """One conversation with transcript and events; CommandFailed (NOT_FOUND) when there is none."""
         return self._get(f"/v1/conversations/{quote(conversation_id, safe='')}")
 
+    def timeline(self, conversation_id: str) -> dict[str, Any]:
+        """Who owned one conversation, one tenure after the other; CommandFailed (NOT_FOUND) when there is none."""
+        return self._get(f"/v1/conversations/{quote(conversation_id, safe='')}/timeline")
+
     def close(self) -> None:
         self._http.close()
 

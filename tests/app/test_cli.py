@@ -153,6 +153,15 @@ def test_show_tells_messages_and_owner_changes_in_order(server: Server, conversa
     assert whole["id"] == conversation["id"] and whole["transcript"][0]["text"] == QUESTION
 
 
+def test_timeline_tells_each_owner_and_why(server: Server, conversation: dict[str, Any]) -> None:
+    """handoffs.md 2.5: one paragraph per owner for people, and the same as JSON for programs."""
+    printed = frontdesk("timeline", conversation["id"], "--url", server.url, cwd=server.folder).stdout
+    order = [printed.index(text) for text in ("the conversation began here", "Billing (ai)", "decided by model")]
+    assert order == sorted(order) and "1 answered" in printed
+    done = frontdesk("timeline", conversation["id"], "--url", server.url, "--json", cwd=server.folder)
+    assert [tenure["owner"]["id"] for tenure in json.loads(done.stdout)["tenures"]] == ["triage", "billing"]
+
+
 def test_an_unknown_conversation_is_not_found(server: Server) -> None:
     """A wrong id has its own exit code and sentence."""
     done = frontdesk("show", "c_nosuch", "--url", server.url, cwd=server.folder)
