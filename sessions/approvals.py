@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from sessions import replies
-from sessions.base import Arguments, StoreBase
+from sessions.base import Arguments, StoreBase, checked_wait
 from sessions.cancellation import shielded
 from sessions.errors import ApprovalUsed, ApprovalVoid, Conflict, NotClaimable, UnknownApproval
-from sessions.keys import Keys, checked_id
+from sessions.keys import SHARDS, Keys, checked_id, due_key
 from sessions.model import Approval, Json, Token
-from sessions.offers import checked_wait
 from sessions.scripts import compact
 
 Verdict = Literal["granted", "refused"]
@@ -103,6 +102,43 @@ class Approvals(StoreBase):
         reply = await shielded(self._call("approval_consume", keys, args, more=[keys.approval(approval_id)]))
         self._raise_refused(conversation_id, approval_id, reply)
         return replies.approval(reply[1], reply[2])
+
+    async def resting(self, conversation_id: str, approval_ids: Iterable[str]) -> tuple[list[Approval], str]:
+        """What became of these approvals (in this order, without unknown ones), and what the resting turn needs."""
+        keys = Keys.of(conversation_id)
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hget(keys.own, "tenure")
+            pipe.get(keys.rest)
+            for approval_id in approval_ids:
+                pipe.hgetall(keys.approval(approval_id))
+            tenure, needs, *rows = await self._read(pipe.execute())
+        return [replies.approval(row, tenure or "") for row in rows if row], needs or ""
+
+    async def waiting_approvals(self, limit: int = 200) -> list[tuple[str, Approval]]:
+        """Approvals that somebody must decide, with their conversations; the nearest deadline first.
+
+        Each of them is in the schedule, for its deadline: no other index is needed.
+        """
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for shard in range(SHARDS):
+                pipe.zrange(due_key(shard), 0, -1)
+            rows = await self._read(pipe.execute())
+        scheduled = [conversation_id for shard in rows for conversation_id in shard]
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for conversation_id in scheduled:
+                pipe.hmget(Keys.of(conversation_id).own, "asks", "st")
+            found = await self._read(pipe.execute()) if scheduled else []
+        asking = [
+            (int(entry.partition("=")[2]), conversation_id, entry.partition("=")[0])
+            for conversation_id, (asks, status) in zip(scheduled, found, strict=True)
+            if asks and status == "open"
+            for entry in asks.split()
+        ]
+        waiting = []
+        for _, conversation_id, approval_id in sorted(asking)[:limit]:
+            approvals, _ = await self.resting(conversation_id, [approval_id])
+            waiting += [(conversation_id, one) for one in approvals if one.state == "asked" and not one.void]
+        return waiting
 
     async def approvals(self, conversation_id: str) -> list[Approval]:
         """Every approval that was asked for, the newest deadline first."""

@@ -9,8 +9,8 @@ from typing import Any
 from sessions.cancellation import obedient
 from sessions.connect import Backend
 from sessions.failures import FAILURES, store_error
-from sessions.keys import Keys
-from sessions.model import Item, NewEvent, ValueWrite
+from sessions.keys import Keys, checked_id
+from sessions.model import Item, NewEvent, Question, ValueWrite
 from sessions.scripts import Scripts, check, compact
 
 Arguments = Sequence[str | int]
@@ -18,6 +18,7 @@ Arguments = Sequence[str | int]
 REQUEST_TTL_S = 86_400  # a client repeats a request within a day, or not at all
 LEASE_MS = 20_000  # a worker that is alive renews every third of it
 PRESENCE_MS = 180_000  # a person whose desk is open renews within it; browsers wake hidden tabs once a minute
+MAX_WAIT_MS = 30 * 86_400_000  # offers and approvals: what nobody answers in a month, nobody will
 LOG_KEEP = 10_000  # newest events of a conversation that stay in its log, and all that a sink has not read
 
 
@@ -62,6 +63,13 @@ class StoreBase:
             raise store_error("read", error) from error
 
 
+def checked_wait(field: str, ms: int) -> int:
+    """`ms` when it is a time that somebody can be given to answer; ValueError naming `field` otherwise."""
+    if not 0 < ms <= MAX_WAIT_MS:
+        raise ValueError(f"{field}: {ms} is not allowed; 1 to {MAX_WAIT_MS} ms are")
+    return ms
+
+
 def event_rows(events: Iterable[NewEvent]) -> list[tuple[str, str, str]]:
     """Events as the scripts' `group` takes them."""
     return [(event.type, event.by, compact(event.data)) for event in events]
@@ -77,4 +85,19 @@ def value_rows(values: Iterable[ValueWrite]) -> list[tuple[str, str, str]]:
     return [
         (write.key, compact(write.value), "" if write.expected_rev is None else str(write.expected_rev))
         for write in values
+    ]
+
+
+def question_rows(asks: Iterable[Question]) -> list[tuple[str, str, str, str, str, str]]:
+    """Questions as the scripts' `group` takes them."""
+    return [
+        (
+            checked_id("approval_id", ask.approval_id),
+            ask.arguments,
+            str(checked_wait("valid_ms", ask.valid_ms)),
+            ask.default,
+            compact(ask.call),
+            compact({"approval": ask.approval_id, "call": ask.call}),
+        )
+        for ask in asks
     ]

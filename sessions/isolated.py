@@ -68,6 +68,11 @@ class IsolatedSession:
         """What the commit will add."""
         return tuple(self._buffer)
 
+    def unwind(self, count: int) -> None:
+        """Take the newest `count` stored items back: what a run wrote that is told anew from its beginning."""
+        self._removed = count
+        self._base = self._base[:-count] if count else self._base
+
     def keep(self, items: Iterable[Item]) -> None:
         """Replace what the run wrote (a transfer drops what must not be remembered)."""
         self._buffer = [dict(item) for item in items]

@@ -88,6 +88,10 @@ class Keys:
     def journal(self) -> str:
         return self.base + "tj"
 
+    @property
+    def rest(self) -> str:
+        return self.named("rest")
+
     def history(self, agent_id: str) -> str:
         return self.named(f"h:{agent_id}")
 
@@ -98,7 +102,7 @@ class Keys:
         return self.named(f"cur:{sink}")
 
     def named(self, name: str) -> str:
-        """The key for a name as the owner record registers it: `h:<agent>`, `ap:<id>`, `cur:<sink>`."""
+        """The key for a name as the owner record registers it: `h:<agent>`, `ap:<id>`, `cur:<sink>`, `rest`."""
         return self.base + name
 
     def idempotency(self, request_id: str) -> str:

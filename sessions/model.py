@@ -152,6 +152,7 @@ class Conversation:
     seen: Mapping[str, int] = field(default_factory=dict)
     offer: str = ""  # id of the pending offer
     tenure: int = 0  # the epoch in which the present owner became the owner
+    asks: tuple[str, ...] = ()  # approvals that wait for a decision
     woken: tuple[str, ...] = ()  # approvals decided since the last commit: why a turn runs although nothing waits
 
 
@@ -237,6 +238,17 @@ class Offer:
     to: Owner
     deadline: int
     brief: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An approval that a commit asks for. `arguments` is an `arguments_hash`; `call` is shown to who decides."""
+
+    approval_id: str
+    arguments: str
+    call: Mapping[str, Any]
+    valid_ms: int
+    default: str = "refused"
 
 
 @dataclass(frozen=True, slots=True)

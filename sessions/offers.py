@@ -9,21 +9,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sessions.base import PRESENCE_MS, REQUEST_TTL_S, Arguments, StoreBase, new_fence
+from sessions.base import PRESENCE_MS, REQUEST_TTL_S, Arguments, StoreBase, checked_wait, new_fence
 from sessions.cancellation import shielded
 from sessions.errors import NotOffered, OfferGone, OfferPending
 from sessions.keys import Keys, checked_id
 from sessions.model import Offer, Owner, OwnerKind, Taken, Token
 from sessions.scripts import compact
-
-MAX_WAIT_MS = 30 * 86_400_000  # offers and approvals: what nobody answers in a month, nobody will
-
-
-def checked_wait(field: str, ms: int) -> int:
-    """`ms` when it is a time that somebody can be given to answer; ValueError naming `field` otherwise."""
-    if not 0 < ms <= MAX_WAIT_MS:
-        raise ValueError(f"{field}: {ms} is not allowed; 1 to {MAX_WAIT_MS} ms are")
-    return ms
 
 
 def _key(keys: Keys, offer_id: str) -> str:

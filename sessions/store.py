@@ -21,6 +21,7 @@ from sessions.base import (
     event_rows,
     item_rows,
     new_fence,
+    question_rows,
     value_rows,
 )
 from sessions.cancellation import shielded
@@ -36,6 +37,7 @@ from sessions.model import (
     NewEvent,
     Owner,
     OwnerKind,
+    Question,
     Receipt,
     Taken,
     Token,
@@ -168,21 +170,32 @@ class Store(Attend, Offers, Approvals, Journal, Lifecycle, Positions, Reads):
         values: Iterable[ValueWrite] = (),
         meta: Mapping[str, Any] | None = None,
         lease_ms: int | None = None,
+        asks: Iterable[Question] = (),
+        rest: bool = False,
+        needs: str | None = None,
     ) -> Committed:
         """Make the holder's work true, all of it or nothing. The turn is given back when no message waits.
 
         `answered` messages leave the front of the inbox; `items` go to the history of `agent_id` after `drop` of its
         newest were removed (-1: all). Raises StaleOwner or Conflict; the same `request_id` again gets the first answer.
+
+        `asks` are approvals that are asked for in the same instant. With `rest` the turn is given back and the waiting
+        messages stay until one of them is decided; `needs` is what the next worker needs to go on (empty: forget it).
         """
         keys = Keys.of(conversation_id)
+        questions = tuple(asks)
         reply = await shielded(
             self._scripts.call(
                 "commit",
-                [*keys.common, keys.idempotency(request_id), keys.history(agent_id or "-")],
+                [
+                    *(*keys.common, keys.idempotency(request_id), keys.history(agent_id or "-"), keys.rest),
+                    *(keys.approval(question.approval_id) for question in questions),
+                ],
                 [
                     *(conversation_id, keys.channel, token.epoch, token.fence, answered, lease_ms or self.lease_ms),
                     *(REQUEST_TTL_S, "" if meta is None else compact(meta), agent_id, drop, MAX_PENDING, self.log_keep),
-                    *groups(event_rows(events), item_rows(items), value_rows(values)),
+                    *groups(event_rows(events), item_rows(items), value_rows(values), question_rows(questions)),
+                    *(int(rest), "" if needs is None else needs or "-"),
                 ],
             )
         )

@@ -12,16 +12,11 @@ if o.kind ~= 'ai' then return {'NOTAI', me(o)} end
 local now = now_ms()
 if hash then
   redis.call('HSET', AP, 'agent', o.owner, 'epoch', o.tenure)
+  local a = redis.call('HMGET', AP, 'state', 'deadline')
+  if a[1] == 'asked' then o.asks = without(o.asks, ARGV[5]) .. ARGV[5] .. '=' .. a[2] .. ' ' end
 else
-  local deadline = int(now + tonumber(ARGV[7]))
-  redis.call('HSET', AP, 'id', ARGV[5], 'state', 'asked', 'agent', o.owner, 'epoch', o.tenure, 'hash', ARGV[6],
-             'deadline', deadline, 'default', ARGV[8], 'call', ARGV[9],
-             'verdict', '', 'by', '', 'note', '', 'at', '0', 'use', '')
-  append(o, now, 'approval.asked', me(o), ARGV[10])
+  ask(o, now, AP, ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10])
 end
-local a = redis.call('HMGET', AP, 'state', 'deadline')
-if a[1] == 'asked' then o.asks = without(o.asks, ARGV[5]) .. ARGV[5] .. '=' .. a[2] .. ' ' end
 save(o)
-redis.call('HSET', OWN, 'key:ap:' .. ARGV[5], '1')
 schedule(o, now)
 return {'OK', redis.call('HGETALL', AP), o.tenure}

@@ -19,6 +19,7 @@ if not o then
   redis.call('HSET', OWN, 'meta', ARGV[8], 'start', me(o), 'born', int(now))
 end
 local id = append(o, now, 'msg.created', 'customer', ARGV[5])
+o.hold = '' -- whoever holds the others back must look at this one
 redis.call('RPUSH', IN, int(o.seq) .. '|' .. ARGV[3] .. '|' .. ARGV[5])
 redis.call('SET', idem, cjson.encode({id, ARGV[4]}), 'EX', ARGV[9])
 local free = o.kind == 'ai' and not live(o, now)

@@ -16,13 +16,13 @@ local function ready(o) redis.call('PUBLISH', READY, CID .. ' ' .. o.owner) end
 local function int(n) return string.format('%d', n) end
 
 -- The owner record: fields that hold text, and those that hold numbers.
-local TEXTS = {'st', 'kind', 'owner', 'epoch', 'fence', 'wid', 'draft', 'offer', 'asks', 'wake', 'woken', 'tenure'}
+local TEXTS = {'st', 'kind', 'owner', 'epoch', 'fence', 'wid', 'draft', 'offer', 'asks', 'wake', 'woken', 'tenure', 'hold'}
 local NUMBERS = {'lease', 'att', 'seq', 'offer_by', 'presence'}
 
 -- The owner record as a table; nil when there is no conversation. `save` writes back what has changed.
 local function load_own()
   local f = redis.call('HMGET', OWN, 'st', 'kind', 'owner', 'epoch', 'fence', 'wid', 'draft', 'offer', 'asks', 'wake',
-                       'woken', 'tenure', 'lease', 'att', 'seq', 'offer_by', 'presence')
+                       'woken', 'tenure', 'hold', 'lease', 'att', 'seq', 'offer_by', 'presence')
   if not f[1] then return nil end
   local o, was = {}, {}
   for i, name in ipairs(TEXTS) do
@@ -41,7 +41,7 @@ end
 local function new_own(kind, owner, now)
   local epoch = int(now)
   return {st = 'open', kind = kind, owner = owner, epoch = epoch, fence = '', wid = '', draft = '', offer = '',
-          asks = '', wake = '', woken = '', tenure = epoch, lease = 0, att = 0, seq = 0, offer_by = 0, presence = 0,
+          asks = '', wake = '', woken = '', tenure = epoch, hold = '', lease = 0, att = 0, seq = 0, offer_by = 0, presence = 0,
           was = {}}
 end
 
@@ -128,8 +128,12 @@ local function next_ask(o)
   return at, id
 end
 
--- Customer messages wait, or an approval was decided: something that only a turn can go on with.
-local function has_work(o) return redis.call('LLEN', IN) > 0 or o.wake ~= '' or o.woken ~= '' end
+-- Customer messages wait, or an approval was decided: something that only a turn can go on with. A turn that rests
+-- until somebody decides what it asks holds its messages back, and only that long.
+local function held_back(o) return o.hold ~= '' and o.asks ~= '' end
+local function has_work(o)
+  return (not held_back(o) and redis.call('LLEN', IN) > 0) or o.wake ~= '' or o.woken ~= ''
+end
 
 -- When must somebody look at this conversation (store.attend)? The one place that decides it.
 -- With `left` a person whose presence is over is nobody's business until something happens.
@@ -215,6 +219,28 @@ end
 
 -- Does an approval belong to the owner of this moment, since it became the owner?
 local function bound(o, agent, tenure) return o.kind == 'ai' and o.owner == agent and o.tenure == tenure end
+
+-- A question that nobody has asked under this id before. The caller saves, and schedules.
+local function ask(o, now, key, id, hash, valid_ms, default, call, data)
+  local deadline = int(now + tonumber(valid_ms))
+  redis.call('HSET', key, 'id', id, 'state', 'asked', 'agent', o.owner, 'epoch', o.tenure, 'hash', hash,
+             'deadline', deadline, 'default', default, 'call', call,
+             'verdict', '', 'by', '', 'note', '', 'at', '0', 'use', '')
+  redis.call('HSET', OWN, 'key:ap:' .. id, '1')
+  append(o, now, 'approval.asked', me(o), data)
+  o.asks = without(o.asks, id) .. id .. '=' .. deadline .. ' '
+end
+
+-- Keeps what a resting turn needs to go on, or forgets it ('-').
+local function keep_rest(key, needs)
+  if needs == '' then return end
+  if needs == '-' then
+    redis.call('DEL', key)
+  else
+    redis.call('SET', key, needs)
+    redis.call('HSET', OWN, 'key:rest', '1')
+  end
+end
 
 -- All that a worker needs to run the turn, in one reply. The history comes along if the caller guessed the owner.
 local function grant(o, hist, hint, max_in, hist_tail, log_tail)

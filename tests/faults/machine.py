@@ -38,7 +38,7 @@ from sessions.errors import (
     UnknownConversation,
 )
 from sessions.keys import MAX_LEASE_MS, Keys, due_key
-from sessions.model import Ephemeral, Event, NewEvent, Owner, Token, ValueWrite, What
+from sessions.model import Ephemeral, Event, NewEvent, Owner, Question, Token, ValueWrite, What
 from sessions.scripts import Scripts
 from sessions.store import Store, new_fence
 from tests.faults.model import Entry, Model
@@ -511,6 +511,20 @@ class Conversation(RuleBasedStateMachine):
         assert self.described(outcome, found) == expected
         if found is not None:
             assert found.void == (self.model.tenure != self.model.questions[id_].tenure)
+
+    @precondition(lambda self: self.model.kind == "ai")
+    @rule(t=which, f=forged, id_=st.sampled_from(["a1", "a2", ""]), again=st.booleans())
+    def owner_rests(self, t: int, f: str, id_: str, again: bool) -> None:
+        token, request = self.token(t, f), f"r{next(ids)}"
+        asks = [Question(id_, "x", {}, DEADLINE_MS)] if id_ else []
+
+        async def rest() -> Any:
+            return await self.store.commit(self.cid, token, request, asks=asks, rest=True, needs="state")
+
+        outcome, done = self.call(rest())
+        assert outcome == self.model.rest(token, id_)
+        if again and done is not None:
+            self.same(rest(), done)
 
     def described(self, outcome: str, found: Any) -> str:
         return outcome if found is None else f"{'known' if found.duplicate else 'ok'} {found.state}"

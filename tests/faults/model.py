@@ -65,6 +65,7 @@ class Model:
     asked: set[str] = field(default_factory=set)
     wake: set[str] = field(default_factory=set)
     woken: set[str] = field(default_factory=set)
+    rests: bool = False  # waiting messages stay until what was asked is decided
     journal: dict[str, tuple[str, Token | None]] = field(default_factory=dict)  # call -> result ('' = begun), by whom
 
     # -- facts -----------------------------------------------------------------------------------------------------
@@ -79,7 +80,8 @@ class Model:
 
     @property
     def has_work(self) -> bool:
-        return bool(self.inbox or self.wake or self.woken)
+        held_back = self.rests and self.asked
+        return bool((self.inbox and not held_back) or self.wake or self.woken)
 
     def holds(self, token: Token) -> bool:
         return self.exists and self.holder is not None and token == self.holder
@@ -160,6 +162,7 @@ class Model:
         self.exists = True
         self._say("msg.created", "customer")
         self.inbox.append(message_id)
+        self.rests = False
         claimed = claim and self.kind == "ai" and not self.live
         if claimed:
             self._take()
@@ -201,8 +204,27 @@ class Model:
             self.histories[agent] = [*(old[: len(old) - min(drop, len(old))] if drop >= 0 else []), item]
         self._write(key, rev)
         self._settle(answered)
-        self.attempts, self.woken = 0, set()
+        self.attempts, self.woken, self.rests = 0, set(), False
         if self.kind == "human" or self.inbox:
+            self.live = True
+        else:
+            self._free()
+        return "ok"
+
+    def rest(self, token: Token, id_: str) -> str:
+        """The owner asks (unless `id_` is empty) and rests: its turn is given back whatever waits."""
+        refused = self._refused(token, 0, "", None)
+        if refused:
+            return refused
+        if id_ in self.questions:
+            return f"conflict approval {id_}"
+        self._settle(0)
+        if id_:
+            self._say("approval.asked")
+            self.questions[id_] = Question(self.owner[1], self.tenure, "x", "refused")
+            self.asked.add(id_)
+        self.attempts, self.woken, self.rests = 0, set(), True
+        if self.kind == "human":
             self.live = True
         else:
             self._free()

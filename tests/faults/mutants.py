@@ -24,6 +24,7 @@ LATE = ("lease_ends",)
 SWEEP = ("sweep_attends",)
 OFFER = ("owner_offers", "person_accepts")
 ASK = ("agent_asks", "person_decides", "agent_uses")
+REST = ("owner_rests",)
 TOOL = ("tool_begins", "tool_finishes")
 
 
@@ -258,8 +259,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _m(
         "commit",
         "the turn is kept although nothing waits",
-        "  o.fence, o.wid, o.lease = '', '', 0\n  if o.wake",
-        "  if o.wake",
+        "  o.fence, o.wid, o.lease = '', '', 0\n  if has_work",
+        "  if has_work",
         *DONE,
     ),
     _m("commit", "a person who writes is not present", "if o.kind == 'human' then", "if false then", *TAKE, *DONE),
@@ -365,6 +366,26 @@ MUTANTS: tuple[Mutant, ...] = (
     # -- approvals -------------------------------------------------------------------------------------------------
     _m("approval_ask", "an id stands for two calls", "if hash and hash ~= ARGV[6] then", "if false then", *ASK),
     _m("approval_ask", "no fence", HOLDS, OPEN, *ASK, *TAKE),
+    _m(
+        "commit",
+        "a question is asked a second time",
+        "if redis.call('EXISTS', KEYS[12 + n]) == 1 then",
+        "if false then",
+        *REST,
+    ),
+    _m("lib", "a resting turn runs again and again", "not held_back(o) and", "", *REST, quick=True),
+    _m(
+        "lib",
+        "a turn rests for what is decided",
+        "o.hold ~= '' and o.asks ~= ''",
+        "o.hold ~= ''",
+        *REST,
+        *ASK,
+        *LATE,
+        *MOVE,
+    ),
+    _m("enqueue", "nobody looks at what comes while a turn rests", "o.hold = ''", "o.hold = o.hold", *REST),
+    _m("commit", "who rests keeps the turn", "#waiting > 0 and not rests", "#waiting > 0", *REST, quick=True),
     _m("approval_decide", "the second decision counts", "if a[1] ~= 'asked' then", "if false then", *ASK, quick=True),
     _m(
         "approval_decide",
