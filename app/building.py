@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from app.desk import Desk
 from app.identity import Identity
 from app.keys import desk_key
+from app.mcp import connected
 from app.models import ModelChoice, choose_models
 from app.offline.encoder import SentenceEncoder
 from app.settings import Settings, agents_folder
@@ -16,6 +17,7 @@ from handoffs.encoder import Encoder
 from handoffs.loader import load_roster
 from handoffs.roster import Roster
 from handoffs.router import Router
+from handoffs.sdk_agents import mcp_servers
 from handoffs.team import Models, Team
 from sessions.connect import connect
 from sessions.live import Live
@@ -26,13 +28,15 @@ ChooseModels = Callable[[Settings, Roster, Callable[[], Encoder]], ModelChoice]
 
 @asynccontextmanager
 async def open_desk(
-    settings: Settings, *, choose: ChooseModels = choose_models, works: bool = True
+    settings: Settings, *, roster: Roster | None = None, choose: ChooseModels = choose_models, works: bool = True
 ) -> AsyncIterator[Desk]:
-    """A running desk. Raises RosterInvalid, ModelMisconfigured or StoreError before anything is open.
+    """A running desk. Raises RosterInvalid, ModelMisconfigured, McpServerFailed or StoreError before anything is open.
 
+    `roster` is one made in Python (`Roster.from_agents`); without it the agents folder of the settings is read.
     `choose` decides which models answer; tests pass scripted ones. Without `works` other processes run the turns.
     """
-    roster = await asyncio.to_thread(load_roster, agents_folder(settings))
+    if roster is None:
+        roster = await asyncio.to_thread(load_roster, agents_folder(settings))
     team, models = await asyncio.to_thread(_team, settings, roster, choose)  # loads 50 MB of weights: not in the loop
     async with AsyncExitStack() as stack:
         backend = await connect(settings.redis_address, data_dir=settings.data_dir, production=settings.production)
@@ -41,6 +45,8 @@ async def open_desk(
         live = Live(backend, store)
         await live.start()
         stack.push_async_callback(live.stop)
+        if works:
+            await stack.enter_async_context(connected(mcp_servers(roster)))
         router = Router(store, live, team, works=works)
         await router.start()
         stack.push_async_callback(router.stop, settings.stop_grace_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
@@ -12,12 +13,17 @@ from app.body_limit import BodyLimit
 from app.building import open_desk
 from app.desk import Desk
 from app.settings import Settings
+from handoffs.roster import Roster
 
 Opener = Callable[[Settings], AbstractAsyncContextManager[Desk]]
 
 
-def create_app(settings: Settings, *, opener: Opener = open_desk) -> FastAPI:
-    """The application. Its parts are opened when the server starts, by `opener`, and closed when it stops."""
+def create_app(settings: Settings, *, roster: Roster | None = None, opener: Opener | None = None) -> FastAPI:
+    """The application. Its parts are opened when the server starts, by `opener`, and closed when it stops.
+
+    `roster` is one that was made in Python (`Roster.from_agents`); without it the agents folder is read.
+    """
+    opener = opener or functools.partial(open_desk, roster=roster)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -67,6 +67,7 @@ class TurnContext:
     allowed_targets: tuple[str, ...] = ()
     decide: Decide = _undecided
     ledger: Ledger | None = None
+    app: Any = None  # the context object of SDK agents, when `Roster.from_agents` was told how to make it
 
     def idempotency_key(self, tool_name: str, arguments: str) -> str:
         """A key for an outside system, stable across re-runs of the same call in the same turn."""

@@ -65,13 +65,13 @@ class UnknownTarget(HandoffError):
 
 
 class RosterInvalid(HandoffError):
-    """The agent files cannot be used. `problems` has every reason, in the order of the files."""
+    """The agent files (or agents) cannot be used. `problems` has every reason, in the order of the files."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[Problem], *, what: str = "agent files") -> None:
         self.problems = list(problems)
         count = len(self.problems)
         lines = "\n".join(f"  {problem}" for problem in self.problems)
-        super().__init__(f"the agent files have {count} problem{'s' if count != 1 else ''}:\n{lines}")
+        super().__init__(f"the {what} have {count} problem{'s' if count != 1 else ''}:\n{lines}")
 
 
 class ToolProblem(HandoffError):

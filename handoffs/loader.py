@@ -221,9 +221,17 @@ def _validate(file: str, document: Document, model: type[M]) -> tuple[M | None, 
         settings = model.model_validate(document.data)
     except ValidationError as error:
         refused = {problem.field for problem in problems}
-        found = [_explain(file, document, model, details) for details in error.errors(include_url=False)]
+        found = problems_in(file, error, model, document)
         return None, problems + [problem for problem in found if problem.field not in refused]
     return (None if problems else settings), problems
+
+
+def problems_in(
+    file: str, error: ValidationError, model: type[BaseModel], document: Document | None = None
+) -> list[Problem]:
+    """What pydantic found wrong in settings, in words that a person understands; `document` knows the lines."""
+    where = document or Document()
+    return [_explain(file, where, model, details) for details in error.errors(include_url=False)]
 
 
 def _explain(file: str, document: Document, model: type[BaseModel], details: ErrorDetails) -> Problem:

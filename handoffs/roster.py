@@ -10,12 +10,15 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from handoffs.hours import Hours
+
+if TYPE_CHECKING:
+    from agents import Agent
 
 ID = re.compile(r"[a-z][a-z0-9_]{0,40}")
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
@@ -218,6 +221,7 @@ class AgentSpec(AgentSettings):
     instructions: str = ""
     folder: Path = Path()
     lines: Mapping[str, int] = Field(default_factory=dict, repr=False, exclude=True)
+    sdk: Any = Field(default=None, repr=False, exclude=True)  # a handoffs.sdk_source.SdkAgent, or None
 
     @property
     def file(self) -> str:
@@ -239,6 +243,18 @@ class Roster(Model):
     version: str = ""
     folder: Path = Path()
     desk_lines: Mapping[str, int] = Field(default_factory=dict, repr=False, exclude=True)
+
+    @classmethod
+    def from_agents(cls, start: Agent[Any], *others: Agent[Any], **desk: Any) -> Roster:
+        """A roster of OpenAI Agents SDK agents: `start`, all that it can hand off to, `others` and theirs.
+
+        `desk` has the fields of desk.yaml without `start`; `ids={"账单": "billing"}` gives agents the ids of your
+        choice; `context=make` gives their code your own context object, made by `make(turn)` once in each run.
+        RosterInvalid names every agent and field that cannot be used.
+        """
+        from handoffs.sdk_agents import roster_of  # loads the SDK: a roster of files needs none of it
+
+        return roster_of(start, *others, **desk)
 
     def __getitem__(self, agent_id: str) -> AgentSpec:
         """The agent, KeyError when there is none."""

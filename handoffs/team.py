@@ -18,6 +18,7 @@ from handoffs.ledger import journalled
 from handoffs.policy import allowed_targets, approval_target, decide
 from handoffs.prompt import instructions, known_values, transfer_description
 from handoffs.roster import AgentSpec, Roster
+from handoffs.sdk_clone import clone_of, own_tools
 from handoffs.state import RouterState
 from handoffs.toolbox import explain_tool_error, load_tools
 from handoffs.tools import approval_gate, end_on_request, search_tool, transfer_tool
@@ -56,7 +57,8 @@ class Team:
     def load(cls, roster: Roster, models: Models, *, data_dir: Path, encoder: Encoder | None = None) -> Team:
         """Load tools and knowledge of every agent. Problems in tools.py files are `frontdesk check`'s to report."""
         toolbox = load_tools(roster)
-        tools = {agent.id: _agent_tools(roster, agent, toolbox[agent.id], encoder) for agent in roster.agents.values()}
+        own = {a.id: own_tools(a.sdk) if a.sdk is not None else toolbox[a.id] for a in roster.agents.values()}
+        tools = {agent.id: _agent_tools(roster, agent, own[agent.id], encoder) for agent in roster.agents.values()}
         return cls(roster, models, tools, data_dir)
 
     def spec(self, agent_id: str) -> AgentSpec | None:
@@ -87,7 +89,7 @@ class Team:
         def with_values(run: RunContextWrapper[TurnContext], _: Agent[TurnContext]) -> str:
             return text + known_values(run.context.values.known())
 
-        return Agent(
+        made = Agent(
             name=spec.id,
             instructions=with_values,
             tools=tools,
@@ -95,6 +97,10 @@ class Team:
             model_settings=self.models.settings,
             tool_use_behavior=end_on_request,
         )
+        if spec.sdk is None:
+            return made
+        people = approval_target(self.roster, spec)
+        return clone_of(spec.sdk, made, lambda name, tool: _guarded(spec, name, tool, people))
 
     @cached_property
     def run_config(self) -> RunConfig:

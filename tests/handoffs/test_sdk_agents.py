@@ -1,0 +1,426 @@
+"""Agents of the OpenAI Agents SDK in our roster: real SDK agents, a real store, scripted models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import (
+    Agent,
+    AgentHooks,
+    FunctionTool,
+    GuardrailFunctionOutput,
+    Handoff,
+    HandoffInputData,
+    Model,
+    ModelSettings,
+    RunContextWrapper,
+    function_tool,
+    handoff,
+    input_guardrail,
+)
+from agents.extensions.handoff_filters import remove_all_tools
+from agents.testing import ScriptedModel, function_call
+from pydantic import BaseModel
+
+from handoffs.context import TurnContext
+from handoffs.errors import RosterInvalid
+from handoffs.roster import Roster
+from handoffs.router import Router
+from handoffs.sdk_agents import deterministic_transfer, id_of, with_route
+from sessions.live import Live
+from sessions.model import Owner
+from sessions.store import Store
+from tests.handoffs.desks import router_for, says, script, transfer
+from tests.handoffs.test_router import ask, texts
+
+QUEUES = {"support": {"name": "Support team"}}
+
+
+@pytest.fixture
+def open_router(store: Store, live: Live, tmp_path: Path) -> Any:
+    """Makes a router over a roster; `models` by agent id for agents without a model of their own."""
+
+    def make(roster: Roster, models: Mapping[str, Model] | None = None) -> Router:
+        return router_for(store, live, roster, models or {}, tmp_path)
+
+    return make
+
+
+def enum_of(model: ScriptedModel, call: int = 0) -> list[str]:
+    """The targets that `transfer_to_agent` offered to the model."""
+    tool = next(tool for tool in model.calls[call].tools if tool.name == "transfer_to_agent")
+    assert isinstance(tool, FunctionTool)
+    found: list[str] = tool.params_json_schema["properties"]["agent_id"]["enum"]
+    return found
+
+
+async def test_native_handoffs_become_transfer_to_agent_with_a_sticky_owner(
+    open_router: Any, conversation_id: str
+) -> None:
+    """handoffs.md 2.1, 2.6: `handoffs=[...]` are the enum of one tool; the specialist keeps the customer."""
+    billing_model = script([says("Which invoice?")], [says("Refunded.")])
+    triage_model = script([transfer("billing_agent", reason="a refund")])
+    billing = Agent[Any](name="Billing agent", instructions="You do refunds.", model=billing_model)
+    orders = Agent[Any](name="Orders", handoff_description="Parcels.", model=script())
+    triage = Agent[Any](name="Triage", handoffs=[billing, handoff(orders)], model=triage_model)
+    router = open_router(Roster.from_agents(triage, queues=QUEUES))
+
+    await ask(router, conversation_id, "a refund please")
+    events = await ask(router, conversation_id, "invoice 7", "m2")
+
+    assert enum_of(triage_model) == ["billing_agent", "orders"]
+    assert triage_model.calls[0].handoffs == []
+    assert texts(events, "ai:billing_agent") == ["Which invoice?", "Refunded."]
+    assert len(triage_model.calls) == 1
+    assert next(e for e in events if e.type == "owner.changed").data["text"] == "You're now talking to Billing agent."
+    assert "From: triage" in str(billing_model.calls[0].input)
+
+
+async def test_nothing_of_the_agent_that_was_given_changes(open_router: Any, conversation_id: str) -> None:
+    """handoffs.md 1: the user's Agent object is as it was, after the desk has run with it."""
+
+    @function_tool
+    def look_up() -> str:
+        """Look it up."""
+        return "found"
+
+    billing = Agent[Any](name="Billing", model=script([says("ok")]))
+    triage = Agent[Any](
+        name="Triage", instructions="Hi.", tools=[look_up], handoffs=[billing], model=script([transfer("billing")])
+    )
+    before = {name: getattr(triage, name) for name in vars(triage)}
+    lists = (list(triage.tools), list(triage.handoffs))
+    router = open_router(Roster.from_agents(triage, queues=QUEUES))
+
+    await ask(router, conversation_id, "hello")
+
+    assert {name: getattr(triage, name) for name in vars(triage)} == before
+    assert (triage.tools, triage.handoffs) == lists
+    assert triage.tools[0] is look_up and triage.tool_use_behavior == "run_llm_again"
+
+
+async def test_instructions_function_is_asked_before_each_model_call_and_our_rules_follow(
+    open_router: Any, conversation_id: str
+) -> None:
+    """handoffs.md 1: `instructions` may be an async function of (context, agent); it gets the agent that was given."""
+    asked: list[str] = []
+
+    async def instructions(ctx: RunContextWrapper[Any], agent: Agent[Any]) -> str:
+        asked.append(agent.name)
+        return f"Turn {len(asked)} of {ctx.context.conversation_id} {{literal}}."
+
+    @function_tool
+    def noop() -> str:
+        """Nothing."""
+        return "done"
+
+    model = script([function_call("noop", {}, call_id="n1")], [says("Hi")])
+    router = open_router(Roster.from_agents(Agent(name="One", instructions=instructions, tools=[noop], model=model)))
+
+    await ask(router, conversation_id, "hello")
+
+    assert asked == ["One", "One"]
+    assert str(model.calls[1].system_instructions).startswith(f"Turn 2 of {conversation_id} {{literal}}.\n\n# How this")
+    assert "You speak to the customer as One." in str(model.calls[1].system_instructions)
+
+
+async def test_model_settings_of_the_agent_win_over_those_of_the_desk(open_router: Any, conversation_id: str) -> None:
+    """handoffs.md 1: temperature, tool_choice ... reach the model as the agent says them."""
+    model = script([says("Hi")])
+    one = Agent[Any](name="One", model=model, model_settings=ModelSettings(temperature=0.25, max_tokens=77))
+    router = open_router(Roster.from_agents(one))
+
+    await ask(router, conversation_id, "hello")
+
+    settings = model.calls[0].model_settings
+    assert (settings.temperature, settings.max_tokens) == (0.25, 77)
+
+
+async def test_on_handoff_runs_when_the_transfer_is_accepted_and_its_failure_refuses_it(
+    open_router: Any, conversation_id: str
+) -> None:
+    """handoffs.md 2.2, 2.5: `on_handoff` of handoff(...) is called once; if it raises, nothing moves and it is said."""
+    called: list[str] = []
+
+    def on_billing(ctx: RunContextWrapper[Any]) -> None:
+        called.append(ctx.context.conversation_id)
+
+    def on_orders(ctx: RunContextWrapper[Any]) -> None:
+        raise RuntimeError("secret-path")
+
+    billing = Agent[Any](name="Billing", model=script([says("Billing here.")]))
+    orders = Agent[Any](name="Orders", model=script())
+    model = script([transfer("orders")], [transfer("nowhere")], [transfer("billing")])
+    triage = Agent[Any](
+        name="Triage",
+        model=model,
+        handoffs=[handoff(billing, on_handoff=on_billing), handoff(orders, on_handoff=on_orders)],
+    )
+    router = open_router(Roster.from_agents(triage, queues=QUEUES))
+
+    events = await ask(router, conversation_id, "hello")
+
+    assert called == [conversation_id]
+    assert texts(events, "ai:billing") == ["Billing here."]
+    refused = [event.data for event in events if event.type == "handoff.refused"]
+    assert [refusal["to"] for refusal in refused] == ["orders", "nowhere"]
+    assert "Allowed targets now: billing." in refused[0]["why"] and "secret-path" not in str(events)
+
+
+@dataclass
+class Shop:
+    """A context object as an author of agents has it."""
+
+    conversation: str
+
+
+class Escalation(BaseModel):
+    """Why somebody senior is needed."""
+
+    severity: int
+    summary: str
+
+
+async def test_input_type_of_a_handoff_is_asked_for_checked_and_given_to_on_handoff(
+    open_router: Any, conversation_id: str
+) -> None:
+    """handoffs.md 2.2: arguments that do not fit are a refusal that the model corrects; then on_handoff gets them."""
+    got: list[Escalation] = []
+
+    async def escalate(ctx: RunContextWrapper[Any], about: Escalation) -> None:
+        got.append(about)
+
+    senior = Agent[Any](name="Senior", model=script([says("I take it.")]))
+    wrong, right = transfer("senior"), transfer("senior")
+    wrong.arguments = wrong.arguments[:-1] + ', "input": {"severity": "high"}}'
+    right.arguments = right.arguments[:-1] + ', "input": {"severity": 3, "summary": "angry"}}'
+    model = script([wrong], [right])
+    triage = Agent[Any](
+        name="Triage", model=model, handoffs=[handoff(senior, on_handoff=escalate, input_type=Escalation)]
+    )
+    router = open_router(Roster.from_agents(triage, queues=QUEUES))
+
+    events = await ask(router, conversation_id, "hello")
+
+    assert got == [Escalation(severity=3, summary="angry")]
+    assert texts(events, "ai:senior") == ["I take it."]
+    (refused,) = [event.data for event in events if event.type == "handoff.refused"]
+    assert "`input` does not fit" in refused["why"] and "severity" in refused["why"]
+    tool = next(tool for tool in model.calls[0].tools if isinstance(tool, FunctionTool))
+    assert tool.params_json_schema["properties"]["input"]["anyOf"][0]["required"] == ["severity", "summary"]
+
+
+async def test_is_enabled_of_a_handoff_hides_the_target_and_refuses_it(open_router: Any, conversation_id: str) -> None:
+    """handoffs.md 2.1: a handoff that is switched off right now is not in the enum, and cannot be made."""
+    vip = {"is": False}
+
+    async def only_vip(ctx: RunContextWrapper[Any], agent: Agent[Any]) -> bool:
+        return vip["is"]
+
+    concierge = Agent[Any](name="Concierge", model=script([says("Welcome.")]))
+    never = Agent[Any](name="Never", model=script())
+    billing = Agent[Any](name="Billing", model=script())
+    model = script([transfer("concierge")], [says("I can help.")], [transfer("concierge")])
+    handoffs: list[Any] = [handoff(concierge, is_enabled=only_vip), handoff(never, is_enabled=False), billing]
+    router = open_router(Roster.from_agents(Agent(name="Triage", model=model, handoffs=handoffs), queues=QUEUES))
+
+    events = await ask(router, conversation_id, "hello")
+    vip["is"] = True
+    later = await ask(router, conversation_id, "I am a VIP now", "m2")
+
+    assert enum_of(model) == ["billing"]
+    assert "switched off right now. Allowed targets now: billing." in str(events)
+    assert enum_of(model, 2) == ["concierge", "billing"]
+    assert texts(later, "ai:concierge") == ["Welcome."]
+
+
+async def test_own_context_object_reaches_all_code_of_the_agent(open_router: Any, conversation_id: str) -> None:
+    """handoffs.md 1: with `context=make`, tools, instructions, guardrails, hooks and on_handoff see the author's own
+    context, one object per run."""
+    seen: list[tuple[str, object]] = []
+
+    def note(what: str, ctx: RunContextWrapper[Shop]) -> None:
+        seen.append((what, ctx.context))
+
+    class Hooks(AgentHooks[Shop]):
+        async def on_start(self, context: Any, agent: Any) -> None:
+            note("hook", context)
+
+    @function_tool
+    def tool(ctx: RunContextWrapper[Shop]) -> str:
+        """Does it."""
+        note("tool", ctx)
+        return "done"
+
+    @input_guardrail
+    def guard(ctx: RunContextWrapper[Shop], agent: Any, input: Any) -> GuardrailFunctionOutput:
+        note("guardrail", ctx)
+        return GuardrailFunctionOutput(None, tripwire_triggered=False)
+
+    def instructions(ctx: RunContextWrapper[Shop], agent: Agent[Shop]) -> str:
+        note("instructions", ctx)
+        return "Help."
+
+    def on_handoff(ctx: RunContextWrapper[Shop]) -> None:
+        note("on_handoff", ctx)
+
+    last = Agent[Shop](name="Last", model=script([says("Hi")]))
+    first = Agent[Shop](
+        name="First",
+        instructions=instructions,
+        tools=[tool],
+        hooks=Hooks(),
+        input_guardrails=[guard],
+        handoffs=[handoff(last, on_handoff=on_handoff)],
+        model=script([function_call("tool", {}, call_id="t1")], [transfer("last")]),
+    )
+
+    def make(turn: TurnContext) -> Shop:
+        return Shop(turn.conversation_id)
+
+    router = open_router(Roster.from_agents(first, context=make, queues=QUEUES))
+
+    await ask(router, conversation_id, "hello")
+
+    assert {what for what, _ in seen} == {"hook", "tool", "guardrail", "instructions", "on_handoff"}
+    assert {id(context) for _, context in seen} == {id(seen[0][1])}
+    assert seen[0][1] == Shop(conversation_id)
+
+
+async def test_deterministic_transfer_of_an_sdk_agent_is_an_ordered_plan(
+    open_router: Any, store: Store, conversation_id: str
+) -> None:
+    """handoffs.md 3: deterministic_transfer(agent, to=[...]) runs each target in its turn, and leaves the record."""
+    survey = Agent[Any](name="Survey", model=script([says("How was it?")]))
+    care = Agent[Any](name="Care", model=script([says("Water it.")]))
+    plain = Agent[Any](name="Orders", model=script([says("It arrives today.")]))
+    orders = deterministic_transfer(plain, to=[care, "Survey"])
+    router = open_router(Roster.from_agents(orders, survey, queues=QUEUES))
+
+    events = await ask(router, conversation_id, "where is my plant?")
+
+    assert [e.data["text"] for e in events if e.type == "msg.created"][1:] == [
+        "It arrives today.",
+        "Water it.",
+        "How was it?",
+    ]
+    assert [e.data["decided_by"] for e in events if e.type == "owner.changed"] == ["rule", "rule"]
+    record = await store.history(conversation_id, "orders")
+    assert [item.get("type") for item in record][-2:] == ["function_call", "function_call_output"]
+    assert record[-2]["arguments"] == '{"agent_id": "care"}'
+    assert not hasattr(plain, "_frontdesk_route")
+
+
+async def test_failed_sdk_agent_is_not_followed_by_its_deterministic_transfer(
+    open_router: Any, store: Store, conversation_id: str
+) -> None:
+    """handoffs.md 3: not after an error; the customer goes to people instead."""
+    survey = Agent[Any](name="Survey", model=script())
+    orders = deterministic_transfer(Agent[Any](name="Orders", model=script(RuntimeError("down"))), to=survey)
+    router = open_router(Roster.from_agents(orders, queues=QUEUES))
+
+    await ask(router, conversation_id, "hello")
+
+    assert (await store.get(conversation_id)).owner == Owner.queue("support")
+
+
+async def test_chinese_agent_names_do_not_collide(open_router: Any, conversation_id: str) -> None:
+    """handoffs.md 2.1: `账单` and `售后` are two targets, each is reached, and the customer reads their names."""
+    bills = Agent[Any](name="账单", instructions="你负责账单。", model=script([transfer(id_of("售后"))]))
+    after = Agent[Any](name="售后", handoff_description="退货与维修", model=script([says("您好，我来处理退货。")]))
+    bills.handoffs.append(after)
+    model = script([transfer(id_of("账单"))])
+    triage = Agent[Any](name="前台", handoffs=[bills, after], model=model)
+    router = open_router(Roster.from_agents(triage, languages=("zh", "en"), queues=QUEUES))
+
+    events = await ask(router, conversation_id, "我要退货，发票也不对")
+
+    assert len(set(enum_of(model))) == 2
+    assert all(name.isascii() for name in enum_of(model))
+    told = [event.data["text"] for event in events if event.type == "owner.changed"]
+    assert told == ["现在由账单为您服务。", "现在由售后为您服务。"]
+    assert texts(events, f"ai:{id_of('售后')}") == ["您好，我来处理退货。"]
+
+
+@pytest.mark.parametrize(
+    ("name", "id_"),
+    [
+        ("Billing", "billing"),
+        ("Billing agent (EU)", "billing_agent_eu"),
+        ("Café", "cafe"),
+        ("24/7 help", "agent_24_7_help"),
+        ("Human", "agent_human"),
+        ("ＶＩＰ", "vip"),
+        ("账单", "agent_4bf3c13e"),
+        ("Billing 账单", "billing_"),
+        ("a" * 60, "a" * 32 + "_"),
+    ],
+)
+def test_ids_come_from_names(name: str, id_: str) -> None:
+    """handoffs.md 2.1: ids are ASCII, start with a letter, are short, and are the same in every process."""
+    found = id_of(name)
+    assert found.startswith(id_) and found.isascii() and len(found) <= 41
+
+
+def problems(*agents: Agent[Any], **desk: Any) -> str:
+    with pytest.raises(RosterInvalid) as invalid:
+        Roster.from_agents(*agents, **desk)
+    return str(invalid.value)
+
+
+def test_agents_that_cannot_be_told_apart_are_refused() -> None:
+    """handoffs.md 2.1: equal ids, equal names, and ids that are none, each with the way out."""
+    one, two = Agent[Any](name="Café"), Agent[Any](name="cafe")
+    assert "its id would be `cafe`, like that of 'Café'" in problems(one, two)
+    assert Roster.from_agents(one, two, ids={"cafe": "bistro"}).display_name("bistro") == "cafe"
+    assert "another agent has the same name" in problems(one, Agent(name="Café"))
+    assert "'Not good' is no id" in problems(one, ids={"Café": "Not good"})
+    routed = with_route(one, returns_to="café")
+    assert "with and without its route" in problems(routed, one)
+
+
+def test_what_cannot_be_kept_of_a_handoff_is_refused_with_a_reason() -> None:
+    """handoffs.md 5: an input_filter of one's own is not dropped silently; the shipped one means what we do anyway."""
+
+    def mine(data: HandoffInputData) -> HandoffInputData:
+        return data
+
+    def back(ctx: RunContextWrapper[Any], arguments: str) -> Any:
+        return None
+
+    two = Agent[Any](name="Two")
+    said = problems(Agent(name="One", handoffs=[handoff(two, input_filter=mine)]))
+    assert "agent 'One': handoffs.0: input_filter is not used here" in said and "with_route(agent, history=" in said
+    by_hand = Handoff[Any, Any](
+        tool_name="t", tool_description="", input_json_schema={}, on_invoke_handoff=back, agent_name="Two"
+    )
+    assert "was not made by handoff(agent, ...)" in problems(Agent(name="One", handoffs=[by_hand]))
+    kept = Roster.from_agents(Agent(name="One", handoffs=[handoff(two, input_filter=remove_all_tools)]))
+    assert kept["one"].transfer_to == ("two",)
+
+
+def test_wrong_routes_are_refused_with_field_and_allowed_values() -> None:
+    """handoffs.md 2.2: the same words as for agent files."""
+    one = Agent[Any](name="One")
+    assert "agent 'One': tranfer_to: unknown field; did you mean `transfer_to`?" in problems(
+        with_route(one, tranfer_to=["two"])
+    )
+    assert "there is no target `human:suport`; did you mean `human:support`?" in problems(
+        with_route(one, transfer_to=["human:suport"]), queues=QUEUES
+    )
+    assert "agent 'One': tools: give them to the agent" in problems(with_route(one, tools=["x"]))
+    assert "the desk: queue: unknown field; did you mean `queues`?" in problems(one, queue={})
+    assert "say what the customer reads of it" in problems(Agent(name="One", output_type=Escalation))
+
+
+def test_version_is_the_same_for_the_same_agents_and_another_for_others() -> None:
+    """store.md: two processes that build the same agents agree on the roster version."""
+
+    def build(text: str) -> Roster:
+        return Roster.from_agents(Agent(name="One", instructions=text), queues=QUEUES)
+
+    assert build("a").version == build("a").version != build("b").version
