@@ -49,7 +49,7 @@ class AgentRun:
         self._spec = spec
         self._context = context
         self._relay = relay
-        self._model = ShownModel(model_of(agent, config), relay)
+        self._model = ShownModel(model_of(agent, config), relay if may_be_shown(agent) else Unseen())
         self._config = replace(config, model=self._model)
         self._running: asyncio.Task[Any] | None = None
         self._stopped = False
@@ -65,8 +65,10 @@ class AgentRun:
         """Let the agent answer `asked`. Its new items go to the session's buffer. Errors come back in `Said.error`."""
         error: Exception | None = None
         result: RunResult | None = None
+        text = ""
         try:
             result = await self._run([*await session.get_items(), *asked])
+            text = self._text(result) if result is not None else ""
         except StaleOwner:
             raise
         except Exception as failure:  # whatever a model, a tool or the SDK does, the customer gets a defined next owner
@@ -76,7 +78,7 @@ class AgentRun:
         made = result.new_items if result is not None else made_before(error)
         new = as_items(made) if made else since(self._model.asked, asked[-1:])
         await session.add_items([*asked, *new])
-        text = said_in(made) or self._relay.text.strip()
+        text = text or said_in(made) or self._relay.text.strip()
         if error is None and self._context.request is None and not text:
             error = ModelFailed(self._spec.id, "it said nothing")
         return Said(
@@ -116,10 +118,29 @@ class AgentRun:
             if self._stopped:
                 task.uncancel()
 
+    def _text(self, result: RunResult) -> str:
+        """What the customer reads: the messages; of an SDK agent also an output that no message holds."""
+        said = said_in(result.new_items)
+        if self._spec.sdk is None or self._context.request is not None:
+            return said
+        return str(self._spec.sdk.text_of(result.final_output, said))
+
     def _named(self, failure: Exception) -> Exception:
         if isinstance(failure, MaxTurnsExceeded):
             return BudgetSpent(self._spec.id, what="model_calls", limit=self._spec.limits.model_calls)
         return failure
+
+
+class Unseen:
+    """A window that shows nothing: the customer reads the whole answer, or none."""
+
+    def write(self, piece: str) -> None:
+        """Drop the piece."""
+
+
+def may_be_shown(agent: Agent[Any]) -> bool:
+    """Whether the pieces of an answer are what the customer reads in the end."""
+    return agent.output_type in (None, str) and not agent.output_guardrails
 
 
 def model_of(agent: Agent[Any], config: RunConfig) -> Model:

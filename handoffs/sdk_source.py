@@ -30,6 +30,17 @@ class SdkAgent:
     make_context: MakeContext | None = None
     say: Say | None = None
 
+    def text_of(self, output: Any, said: str) -> str:
+        """What the customer reads of a run that ended with `output`, where its messages `said` something.
+
+        An output of `output_type` is told by `say`. A text that no message holds is a tool's (`stop_on_first_tool`,
+        for example): it comes after the messages.
+        """
+        if self.say is not None and not isinstance(output, str):
+            return self.say(output)
+        text = "" if output is None else str(output).strip()
+        return said if text in said else "\n\n".join(part for part in (said, text) if part)
+
     def seen(self, ctx: C) -> C:
         """`ctx` as the agent's own code expects it: with its own context object instead of ours."""
         if self.make_context is None or not isinstance(ctx.context, TurnContext):

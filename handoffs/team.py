@@ -21,7 +21,7 @@ from handoffs.roster import AgentSpec, Roster
 from handoffs.sdk_clone import clone_of, own_tools
 from handoffs.state import RouterState
 from handoffs.toolbox import explain_tool_error, load_tools
-from handoffs.tools import approval_gate, end_on_request, search_tool, transfer_tool
+from handoffs.tools import apart, approval_gate, end_on_request, search_tool, transfer_tool
 
 
 class Models(Protocol):
@@ -126,7 +126,7 @@ def _agent_tools(
     roster: Roster, agent: AgentSpec, own: Mapping[str, FunctionTool], encoder: Encoder | None
 ) -> tuple[FunctionTool, ...]:
     gate = approval_target(roster, agent)
-    tools = [_guarded(agent, name, tool, gate) for name, tool in own.items()]
+    tools = [_guarded(agent, name, apart(tool), gate) for name, tool in own.items()]
     passages = load_passages(agent.folder / "knowledge")
     if passages:
         tools.append(search_tool(Knowledge(passages, encoder)))

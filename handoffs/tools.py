@@ -6,6 +6,7 @@ import asyncio
 import copy
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from agents import FunctionTool, FunctionToolResult, RunContextWrapper, ToolsToFinalOutputResult
@@ -145,6 +146,22 @@ def approval_gate(tool: FunctionTool, target: str) -> FunctionTool:
             call_id=ctx.tool_call_id,
         )
         return "Not done yet: a person has to approve this. The conversation is being handed to them."
+
+    return with_invocation(tool, invoke)
+
+
+def apart(tool: FunctionTool) -> FunctionTool:
+    """The same tool; an agent behind it (`Agent.as_tool`) asks its own model, and nobody sees what it says on the way.
+
+    The SDK hands the run's configuration down, and with it the model that shows its pieces to the customer.
+    """
+    if not tool._is_agent_tool:
+        return tool
+
+    async def invoke(ctx: ToolContext[Any], arguments: str) -> Any:
+        own = copy.copy(ctx)
+        own.run_config = replace(ctx.run_config, model=None) if ctx.run_config is not None else None
+        return await tool.on_invoke_tool(own, arguments)
 
     return with_invocation(tool, invoke)
 

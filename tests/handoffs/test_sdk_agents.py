@@ -12,15 +12,19 @@ from agents import (
     Agent,
     AgentHooks,
     FunctionTool,
+    FunctionToolResult,
     GuardrailFunctionOutput,
     Handoff,
     HandoffInputData,
     Model,
     ModelSettings,
     RunContextWrapper,
+    StopAtTools,
+    ToolsToFinalOutputResult,
     function_tool,
     handoff,
     input_guardrail,
+    output_guardrail,
 )
 from agents.extensions.handoff_filters import remove_all_tools
 from agents.testing import ScriptedModel, function_call
@@ -289,6 +293,165 @@ async def test_own_context_object_reaches_all_code_of_the_agent(open_router: Any
     assert {what for what, _ in seen} == {"hook", "tool", "guardrail", "instructions", "on_handoff"}
     assert {id(context) for _, context in seen} == {id(seen[0][1])}
     assert seen[0][1] == Shop(conversation_id)
+
+
+class Answer(BaseModel):
+    """A typed output."""
+
+    answer: str
+    confidence: float
+
+
+async def test_typed_output_is_told_by_say_and_never_shown_as_json(
+    open_router: Any, store: Store, conversation_id: str
+) -> None:
+    """handoffs.md 1: an agent with an `output_type` gives its object; the customer reads what `say` makes of it."""
+    model = script([says('{"answer": "It arrives today.", "confidence": 0.9}')])
+    one = with_route(
+        Agent[Any](name="One", output_type=Answer, model=model), say=lambda output: f"{output.answer} Sure."
+    )
+    router = open_router(Roster.from_agents(one))
+
+    events = await ask(router, conversation_id, "when?")
+
+    assert texts(events, "ai:one") == ["It arrives today. Sure."]
+    assert model.calls[0].output_schema is not None
+    assert "confidence" in str(await store.history(conversation_id, "one"))
+
+
+@function_tool
+def opening_hours() -> str:
+    """When are you open?"""
+    return "We are open from 9 to 5."
+
+
+@function_tool
+def address() -> str:
+    """Where are you?"""
+    return "Main Street 1"
+
+
+def only_hours(ctx: RunContextWrapper[Any], results: list[FunctionToolResult]) -> ToolsToFinalOutputResult:
+    found = [result.output for result in results if result.tool.name == "opening_hours"]
+    return ToolsToFinalOutputResult(is_final_output=bool(found), final_output=found and f"Answer: {found[0]}")
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "expected"),
+    [
+        ("run_llm_again", "Model again."),
+        ("stop_on_first_tool", "We are open from 9 to 5."),
+        (StopAtTools(stop_at_tool_names=["address"]), "Main Street 1"),
+        (only_hours, "Answer: We are open from 9 to 5."),
+    ],
+)
+async def test_tool_use_behavior_of_the_agent_still_decides(
+    open_router: Any, conversation_id: str, behaviour: Any, expected: str
+) -> None:
+    """handoffs.md 1: each kind of `tool_use_behavior` ends the run as in the SDK, and the customer reads its output."""
+    calls = [function_call("opening_hours", {}, call_id="c1"), function_call("address", {}, call_id="c2")]
+    model = script(calls, [says("Model again.")])
+    one = Agent[Any](name="One", tools=[opening_hours, address], tool_use_behavior=behaviour, model=model)
+    router = open_router(Roster.from_agents(one))
+
+    events = await ask(router, conversation_id, "when and where?")
+
+    assert texts(events, "ai:one") == [expected]
+
+
+async def test_refused_transfer_does_not_end_a_stop_on_first_tool_agent(open_router: Any, conversation_id: str) -> None:
+    """handoffs.md 2.2: the refusal goes back to the model; it is not the agent's own tool."""
+    two = Agent[Any](name="Two", model=script([says("Two here.")]))
+    model = script([transfer("nowhere")], [transfer("two")])
+    one = Agent[Any](name="One", tools=[address], tool_use_behavior="stop_on_first_tool", handoffs=[two], model=model)
+    router = open_router(Roster.from_agents(one, queues=QUEUES))
+
+    events = await ask(router, conversation_id, "hello")
+
+    assert texts(events, "ai:two") == ["Two here."]
+    assert texts(events, "ai:one") == []
+
+
+async def test_input_guardrails_run_for_each_new_owner(open_router: Any, store: Store, conversation_id: str) -> None:
+    """handoffs.md 2.9: the specialist's own guardrail checks the message that triage passed on, and stops it."""
+    checked: list[str] = []
+
+    @input_guardrail
+    def no_codes(ctx: RunContextWrapper[Any], agent: Agent[Any], input: Any) -> GuardrailFunctionOutput:
+        checked.append(agent.name)
+        return GuardrailFunctionOutput(None, tripwire_triggered="4711" in str(input))
+
+    billing = Agent[Any](name="Billing", input_guardrails=[no_codes], model=script([says("The code is right.")]))
+    triage = Agent[Any](name="Triage", handoffs=[billing], model=script([transfer("billing")]))
+    router = open_router(Roster.from_agents(triage, queues=QUEUES))
+
+    events = await ask(router, conversation_id, "my code is 4711")
+
+    assert checked == ["Billing"]
+    assert texts(events, "ai:billing") == []
+    assert (await store.get(conversation_id)).owner == Owner.queue("support")
+
+
+async def test_output_guardrails_stop_an_answer_before_anything_of_it_is_shown_and_spare_transfers(
+    open_router: Any, store: Store, conversation_id: str
+) -> None:
+    """handoffs.md 11: what a guardrail stops is never a draft either; a transfer is no output to check."""
+
+    @output_guardrail
+    def no_prices(ctx: RunContextWrapper[Any], agent: Agent[Any], output: Any) -> GuardrailFunctionOutput:
+        return GuardrailFunctionOutput(None, tripwire_triggered=True)
+
+    billing = Agent[Any](name="Billing", output_guardrails=[no_prices], model=script([says("It is 5 EUR.")]))
+    triage = Agent[Any](
+        name="Triage", output_guardrails=[no_prices], handoffs=[billing], model=script([transfer("billing")])
+    )
+    router = open_router(Roster.from_agents(triage, queues=QUEUES))
+
+    events = await ask(router, conversation_id, "how much?")
+
+    assert [e.owner_to for e in events if e.type == "owner.changed"] == ["ai:billing", "queue:support"]
+    assert "5 EUR" not in str(events)
+    assert "msg.retracted" not in [event.type for event in events]
+
+
+async def test_agent_as_tool_asks_its_own_model_and_stays_unseen(
+    open_router: Any, store: Store, conversation_id: str
+) -> None:
+    """handoffs.md 6: `Agent.as_tool` of an SDK agent: its own model and instructions, nothing of it shown or kept."""
+    expert_model = script([says("Secret reasoning: 42.")])
+    expert = Agent[Any](name="Expert", instructions="Be an expert.", model=expert_model)
+    model = script([function_call("ask_it", {"input": "q?"}, call_id="c1")], [says("It is 42.")])
+    one = Agent[Any](name="One", tools=[expert.as_tool("ask_it", "Ask.")], model=model)
+    router = open_router(Roster.from_agents(one))
+
+    events = await ask(router, conversation_id, "what is it?")
+
+    assert texts(events, "ai:one") == ["It is 42."]
+    assert expert_model.calls[0].system_instructions == "Be an expert."
+    assert "Secret reasoning" in str(model.calls[1].input)
+    assert not await store.history(conversation_id, "expert")
+
+
+async def test_tool_that_needs_approval_in_the_sdk_is_decided_by_people(
+    open_router: Any, store: Store, conversation_id: str
+) -> None:
+    """handoffs.md 8: `needs_approval=True` is the `approval:` of an agent file; the call is not made meanwhile."""
+    done: list[str] = []
+
+    @function_tool(needs_approval=True)
+    def refund(order: str) -> str:
+        """Pay back."""
+        done.append(order)
+        return "refunded"
+
+    model = script([function_call("refund", {"order": "A-1"}, call_id="c1")])
+    router = open_router(Roster.from_agents(Agent(name="One", tools=[refund], model=model), queues=QUEUES))
+
+    events = await ask(router, conversation_id, "refund A-1")
+
+    assert done == []
+    assert (await store.get(conversation_id)).owner == Owner.queue("support")
+    assert "A-1" in str(next(e for e in events if e.type == "handoff.requested").data["brief"])
 
 
 async def test_deterministic_transfer_of_an_sdk_agent_is_an_ordered_plan(
