@@ -122,7 +122,7 @@ class Router:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=CANCEL_S)
         for turn in tuple(self._turns.values()):  # a tool that blocks its thread keeps its turn from ending by itself
-            await self._give_back(turn)
+            await self._give_back(turn, "the process that worked on it stopped")
         if self._renewer is not None:
             self._renewer.cancel()
             await asyncio.gather(self._renewer, return_exceptions=True)
@@ -298,15 +298,15 @@ class Router:
             Conflict
         ) as conflict:  # somebody at the desk changed a value meanwhile: run the turn again on what is now
             log.info("%s", conflict)
-            await self._give_back(turn)
+            await self._give_back(turn, str(conflict))
         except StoreError as error:  # the lease runs out and the sweep of some process takes it up again
             log.warning("%s: the turn could not be stored: %s", turn.conversation_id, error)
         except asyncio.CancelledError:
-            await self._give_back(turn)
+            await self._give_back(turn, "the process that worked on it stopped")
             raise
-        except Exception:
+        except Exception as error:
             log.exception("%s: the turn failed", turn.conversation_id)
-            await self._give_back(turn)
+            await self._give_back(turn, f"{type(error).__name__}: {error}")
         finally:
             if self._turns.get(turn.conversation_id) is turn:
                 del self._turns[turn.conversation_id]
@@ -318,9 +318,9 @@ class Router:
             await asyncio.sleep(self.store.lease_ms / 1000 / RENEWALS)
             await asyncio.gather(*(turn.verify() for turn in tuple(self._turns.values())), return_exceptions=True)
 
-    async def _give_back(self, turn: Turn) -> None:
+    async def _give_back(self, turn: Turn, why: str) -> None:
         with contextlib.suppress(StoreError):
-            await self.store.release(turn.conversation_id, turn.token)
+            await self.store.release(turn.conversation_id, turn.token, record=turn.broken(why))
 
     def _remember(self, conversation_id: str, owner_id: str) -> None:
         self._hints[conversation_id] = owner_id

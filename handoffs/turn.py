@@ -17,6 +17,7 @@ from handoffs.errors import ModelFailed
 from handoffs.history import Line, customer_item, lines_of, note, visible
 from handoffs.ledger import Ledger
 from handoffs.policy import exit_target, next_in_plan, owner_of
+from handoffs.recorder import Recorder
 from handoffs.relay import Relay, new_message_id
 from handoffs.roster import HUMAN, AgentSpec
 from handoffs.run import AgentRun, Said
@@ -28,7 +29,7 @@ from handoffs.tools import TRANSFER
 from handoffs.transfer import TransferRequest
 from sessions.errors import StaleOwner, StoreError
 from sessions.isolated import IsolatedSession, pair_safe
-from sessions.model import Grant, Item, NewEvent, OwnerKind
+from sessions.model import Grant, Item, NewEvent, OwnerKind, Recorded
 from sessions.store import Store
 from sessions.values import ValuesDraft
 
@@ -65,6 +66,16 @@ class Turn:
         self._lost = False
         self._run: AgentRun | None = None
         self._turn_id = f"{grant.pending[0].seq if grant.pending else 0}"
+        self._record = Recorder(
+            run=str(grant.token.epoch),
+            turn=self._turn_id,
+            attempt=grant.conversation.attempts,
+            roster=team.roster.version,
+            worker=store.worker,
+            meta=grant.conversation.meta,
+            values=grant.values,
+            kept=store.runs_keep > 0,
+        )
 
     # -- being the owner -------------------------------------------------------------------------------------------
 
@@ -84,6 +95,11 @@ class Turn:
             except StoreError as error:
                 log.warning("%s: could not renew the turn: %s", self.conversation_id, error)
 
+    def broken(self, why: str) -> Recorded:
+        """The record of work that is given up: nothing of it was committed."""
+        self._record.failed(why)
+        return self._record.part("broken", f"ai:{self.owner_id}", f"ai:{self.owner_id}")
+
     # -- the turn --------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -94,6 +110,7 @@ class Turn:
 
     async def _step_once(self, session: IsolatedSession) -> IsolatedSession:
         spec = self._team.spec(session.agent_id)
+        self._record.begin(self._pending)
         self._read_language()
         if spec is None:
             return await self._follow_successor(session)
@@ -101,6 +118,7 @@ class Turn:
             said = Said(new_message_id(), error=ModelFailed(spec.id, f"{self._attempts - 1} attempts did not end"))
         else:
             said = await self._speak(spec, session)
+        self._record.heard(said.text, session.new_items, said.refusals, said.error)
         self._attempts = 0
         if said.error is not None:
             return await self._degrade(spec, session, said)
@@ -148,13 +166,15 @@ class Turn:
 
     async def _answer(self, spec: AgentSpec, session: IsolatedSession, said: Said) -> IsolatedSession:
         self._state = self._state.rested()
+        writes = self._values.writes()
         async with self._writing:
             done = await session.commit(
                 self._request_id(),
                 answered=len(self._pending),
                 events=[*self._records(spec, said), self._message(spec, said)],
-                values=self._values.writes(),
+                values=writes,
                 meta=self._state.dump(),
+                record=self._record.part("answered", f"ai:{spec.id}", f"ai:{spec.id}", writes),
             )
         self._values.settle()
         self._remember(spec, said, done.seq)
@@ -216,13 +236,15 @@ class Turn:
 
     async def _stay(self, session: IsolatedSession, before: list[NewEvent], text: str) -> IsolatedSession:
         self._state = self._state.rested()
+        writes, me = self._values.writes(), f"ai:{session.agent_id}"
         async with self._writing:
             done = await session.commit(
                 self._request_id(),
                 answered=len(self._pending),
                 events=[*before, NewEvent("notice", {"text": text}, by="system")],
-                values=self._values.writes(),
+                values=writes,
                 meta=self._state.dump(),
+                record=self._record.part("failed", me, me, writes),
             )
         self._values.settle()
         self._pending = done.pending
@@ -259,6 +281,7 @@ class Turn:
         if owner.kind is not OwnerKind.AI:
             self._state = self._state.rested()
         seed = [self._seed(session.agent_id, owner.id, request, said)] if owner.kind is OwnerKind.AI else []
+        writes, outcome = self._values.writes(), "failed" if said.error else "transferred"
         async with self._writing:
             done = await session.transfer(
                 self._request_id(),
@@ -268,8 +291,9 @@ class Turn:
                 before=[*before, *requested],
                 after=[NewEvent("handoff.completed", details)],
                 seed=seed,
-                values=self._values.writes(),
+                values=writes,
                 meta=self._state.dump(),
+                record=self._record.part(outcome, f"ai:{session.agent_id}", owner.ref, writes, request),
                 go_on=owner.kind is OwnerKind.AI,
             )
             self.token = done.token

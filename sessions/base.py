@@ -19,6 +19,7 @@ REQUEST_TTL_S = 86_400  # a client repeats a request within a day, or not at all
 LEASE_MS = 20_000  # a worker that is alive renews every third of it
 PRESENCE_MS = 180_000  # a person whose desk is open renews within it; browsers wake hidden tabs once a minute
 MAX_WAIT_MS = 30 * 86_400_000  # offers and approvals: what nobody answers in a month, nobody will
+RUNS_KEEP = 50  # newest records of a conversation; a turn with transfers has one for each owner
 LOG_KEEP = 10_000  # newest events of a conversation that stay in its log, and all that a sink has not read
 
 
@@ -28,7 +29,8 @@ def new_fence() -> str:
 
 
 class StoreBase:
-    """One Redis. `worker` names this process in leases; `lease_ms` is how long a turn is held.
+    """One Redis. `worker` names this process in leases; `lease_ms` is how long a turn is held, `log_keep` how many
+    events of a conversation are kept and `runs_keep` how many records of runs (0: none are written).
 
     `scripts` replaces the shipped ones (tests only).
     """
@@ -40,12 +42,14 @@ class StoreBase:
         worker: str = "",
         lease_ms: int = LEASE_MS,
         log_keep: int = LOG_KEEP,
+        runs_keep: int = RUNS_KEEP,
         scripts: Scripts | None = None,
     ) -> None:
         self.backend = backend
         self.worker = worker or f"w_{secrets.token_hex(6)}"
         self.lease_ms = lease_ms
         self.log_keep = log_keep
+        self.runs_keep = runs_keep
         self._redis = backend.cmd
         self._scripts = scripts or Scripts(backend.cmd, confirm=backend.confirm if backend.replaceable else None)
 

@@ -92,6 +92,15 @@ class Keys:
     def rest(self) -> str:
         return self.named("rest")
 
+    @property
+    def runs(self) -> str:
+        return self.named("runs")
+
+    @property
+    def observers(self) -> str:
+        """The channel for those who watch agents work. Nobody who serves customers listens to it."""
+        return self.base + "obs"
+
     def history(self, agent_id: str) -> str:
         return self.named(f"h:{agent_id}")
 
@@ -102,7 +111,7 @@ class Keys:
         return self.named(f"cur:{sink}")
 
     def named(self, name: str) -> str:
-        """The key for a name as the owner record registers it: `h:<agent>`, `ap:<id>`, `cur:<sink>`, `rest`."""
+        """The key for a name as the owner record registers it: `h:<agent>`, `ap:<id>`, `cur:<sink>`, `rest`, `runs`."""
         return self.base + name
 
     def idempotency(self, request_id: str) -> str:

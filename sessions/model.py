@@ -77,7 +77,8 @@ class Token:
 class Event:
     """One entry of a conversation's log. `seq` is gapless from 1; `by` is an owner ref, `customer` or `system`.
 
-    `owner_from` and `owner_to` are set on `owner.changed` only, by the script that changed the owner.
+    `owner_from` and `owner_to` are set on `owner.changed` only, by the script that changed the owner. `run` is the run
+    that ended with this event; empty for all others.
     """
 
     seq: int
@@ -88,6 +89,7 @@ class Event:
     data: dict[str, Any]
     owner_from: str = ""
     owner_to: str = ""
+    run: str = ""
 
     @property
     def id(self) -> str:
@@ -101,6 +103,14 @@ class NewEvent:
     type: str
     data: Mapping[str, Any]
     by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a commit keeps of a run: `run` names it (the epoch of its claim), `text` is a JSON object or empty."""
+
+    run: str
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,12 +81,13 @@ def event(entry_id: str, fields: Mapping[str, str]) -> Event:
         data=json.loads(fields["d"]),
         owner_from=fields["f"],
         owner_to=fields["o"],
+        run=fields.get("r", ""),
     )
 
 
 def published_event(row: Sequence[str]) -> Event:
-    """An event as lua/lib.lua publishes it: E, seq, epoch, type, at, by, data, from, to."""
-    return Event(int(row[1]), int(row[2]), row[3], int(row[4]), row[5], json.loads(row[6]), row[7], row[8])
+    """An event as lua/lib.lua publishes it: E, seq, epoch, type, at, by, data, from, to, run."""
+    return Event(int(row[1]), int(row[2]), row[3], int(row[4]), row[5], json.loads(row[6]), *row[7:])
 
 
 def events(entries: Iterable[Sequence[Any]]) -> tuple[Event, ...]:

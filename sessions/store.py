@@ -39,6 +39,7 @@ from sessions.model import (
     OwnerKind,
     Question,
     Receipt,
+    Recorded,
     Taken,
     Token,
     Transferred,
@@ -51,6 +52,7 @@ from sessions.scripts import check, compact, groups
 
 MAX_PENDING = 50  # messages answered by one turn
 HISTORY_TAIL = 40  # newest items of an isolated history that a turn sees; the SDK costs CPU for each, every run
+NO_RECORD = Recorded("")
 LOG_TAIL = 60  # newest events that a turn sees, for seeds
 
 __all__ = ["HISTORY_TAIL", "LEASE_MS", "PRESENCE_MS", "Store", "new_fence"]
@@ -145,9 +147,13 @@ class Store(Attend, Offers, Approvals, Journal, Lifecycle, Positions, Reads):
         args: Arguments = [token.epoch, token.fence, "" if lease_ms is None else lease_ms, self.lease_ms]
         return int((await self._call("renew", keys, args))[1])
 
-    async def release(self, conversation_id: str, token: Token) -> None:
+    async def release(self, conversation_id: str, token: Token, *, record: Recorded = NO_RECORD) -> None:
         """Give a turn back without an answer; the waiting messages stay and another worker may claim them at once."""
-        await self._call("release", Keys.of(conversation_id), [token.epoch, token.fence])
+        keys = Keys.of(conversation_id)
+        await self._call("release", keys, [token.epoch, token.fence, *self._kept(record)[1:]], more=[keys.runs])
+
+    def _kept(self, record: Recorded) -> tuple[str, str, int]:
+        return record.run, record.text if self.runs_keep else "", self.runs_keep
 
     async def append(self, conversation_id: str, token: Token, request_id: str, event: NewEvent) -> str:
         """One event of a running turn now, before its commit; its id. The same `request_id` gets the same id."""
@@ -173,11 +179,13 @@ class Store(Attend, Offers, Approvals, Journal, Lifecycle, Positions, Reads):
         asks: Iterable[Question] = (),
         rest: bool = False,
         needs: str | None = None,
+        record: Recorded = NO_RECORD,
     ) -> Committed:
         """Make the holder's work true, all of it or nothing. The turn is given back when no message waits.
 
         `answered` messages leave the front of the inbox; `items` go to the history of `agent_id` after `drop` of its
-        newest were removed (-1: all). Raises StaleOwner or Conflict; the same `request_id` again gets the first answer.
+        newest were removed (-1: all); `record` is kept beside them. Raises StaleOwner or Conflict; the same
+        `request_id` again gets the first answer.
 
         `asks` are approvals that are asked for in the same instant. With `rest` the turn is given back and the waiting
         messages stay until one of them is decided; `needs` is what the next worker needs to go on (empty: forget it).
@@ -190,12 +198,14 @@ class Store(Attend, Offers, Approvals, Journal, Lifecycle, Positions, Reads):
                 [
                     *(*keys.common, keys.idempotency(request_id), keys.history(agent_id or "-"), keys.rest),
                     *(keys.approval(question.approval_id) for question in questions),
+                    keys.runs,
                 ],
                 [
                     *(conversation_id, keys.channel, token.epoch, token.fence, answered, lease_ms or self.lease_ms),
                     *(REQUEST_TTL_S, "" if meta is None else compact(meta), agent_id, drop, MAX_PENDING, self.log_keep),
                     *groups(event_rows(events), item_rows(items), value_rows(values), question_rows(questions)),
                     *(int(rest), "" if needs is None else needs or "-"),
+                    *self._kept(record),
                 ],
             )
         )
@@ -224,6 +234,7 @@ class Store(Attend, Offers, Approvals, Journal, Lifecycle, Positions, Reads):
         meta: Mapping[str, Any] | None = None,
         go_on: bool = False,
         expected_seq: int | None = None,
+        record: Recorded = NO_RECORD,
     ) -> Transferred:
         """Commit as `commit` does and change the owner in the same instant. `change` is the data of `owner.changed`.
 
@@ -241,6 +252,7 @@ class Store(Attend, Offers, Approvals, Journal, Lifecycle, Positions, Reads):
                     keys.idempotency(request_id),
                     keys.history(agent_id or "-"),
                     keys.history(to.id if to.kind is OwnerKind.AI else "-"),
+                    keys.runs,
                 ],
                 [
                     *(conversation_id, keys.channel, token.epoch, token.fence, answered, REQUEST_TTL_S),
@@ -254,6 +266,7 @@ class Store(Attend, Offers, Approvals, Journal, Lifecycle, Positions, Reads):
                         value_rows(values),
                         event_rows(after),
                     ),
+                    *self._kept(record),
                 ],
             )
         )

@@ -15,7 +15,7 @@ if hash then
   local a = redis.call('HMGET', AP, 'state', 'deadline')
   if a[1] == 'asked' then o.asks = without(o.asks, ARGV[5]) .. ARGV[5] .. '=' .. a[2] .. ' ' end
 else
-  ask(o, now, AP, ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10])
+  ask(o, now, AP, nil, ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10])
 end
 save(o)
 schedule(o, now)

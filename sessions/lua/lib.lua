@@ -82,18 +82,27 @@ local function presence(o) return o.presence > 0 and o.presence or 90000 end
 local function next_epoch(o, now) return int(math.max(tonumber(o.epoch) + 1, now)) end
 
 -- Appends one event to the log and tells the readers. The caller has set o.epoch, and saves o.seq afterwards.
-local function append(o, at, type, by, data, from, to)
+-- `run` names the run that ends with this event; nil for all other events.
+local function append(o, at, type, by, data, from, to, run)
   local seq = o.seq + 1
   local id = o.epoch .. '-' .. int(seq)
-  redis.call('XADD', LOG, id, 't', type, 'at', int(at), 'by', by, 'd', data, 'f', from or '', 'o', to or '')
-  redis.call('PUBLISH', CHANNEL, cjson.encode({'E', int(seq), o.epoch, type, int(at), by, data, from or '', to or ''}))
+  if run then
+    redis.call('XADD', LOG, id, 't', type, 'at', int(at), 'by', by, 'd', data, 'f', from or '', 'o', to or '', 'r', run)
+  else
+    redis.call('XADD', LOG, id, 't', type, 'at', int(at), 'by', by, 'd', data, 'f', from or '', 'o', to or '')
+  end
+  redis.call('PUBLISH', CHANNEL,
+             cjson.encode({'E', int(seq), o.epoch, type, int(at), by, data, from or '', to or '', run}))
   o.seq = seq
   return id
 end
 
--- Appends rows of (type, by, data); an empty `by` means `owner`. Adds their ids to `ids`.
-local function append_all(o, at, rows, owner, ids)
-  for _, e in ipairs(rows) do ids[#ids + 1] = append(o, at, e[1], e[2] == '' and owner or e[2], e[3]) end
+-- Appends rows of (type, by, data); an empty `by` means `owner`. Adds their ids to `ids`. `run` ends with the last one.
+local function append_all(o, at, rows, owner, ids, run)
+  for n, e in ipairs(rows) do
+    local by = e[2] == '' and owner or e[2]
+    ids[#ids + 1] = append(o, at, e[1], by, e[3], nil, nil, n == #rows and run or nil)
+  end
 end
 
 -- A streamed draft that will never become a message is taken back in front of everybody. The caller saves.
@@ -171,13 +180,13 @@ local function take_lease(o, now, wid, fence, lease_ms)
 end
 
 -- The owner changes, and only here: the epoch rises, a pending offer and open approvals are void. The caller saves.
-local function change_owner(o, now, kind, id, by, data)
+local function change_owner(o, now, kind, id, by, data, run)
   local from = me(o)
   o.epoch = next_epoch(o, now)
   retract_draft(o, now)
   if o.offer ~= '' then redis.call('DEL', XFER) end
   o.offer, o.offer_by, o.asks, o.wake, o.woken = '', 0, '', '', ''
-  local event = append(o, now, 'owner.changed', by == '' and from or by, data, from, kind .. ':' .. id)
+  local event = append(o, now, 'owner.changed', by == '' and from or by, data, from, kind .. ':' .. id, run)
   o.kind, o.owner, o.tenure = kind, id, o.epoch
   o.fence, o.wid, o.lease, o.att = '', '', 0, 0
   return event, from
@@ -220,14 +229,14 @@ end
 -- Does an approval belong to the owner of this moment, since it became the owner?
 local function bound(o, agent, tenure) return o.kind == 'ai' and o.owner == agent and o.tenure == tenure end
 
--- A question that nobody has asked under this id before. The caller saves, and schedules.
-local function ask(o, now, key, id, hash, valid_ms, default, call, data)
+-- A question that nobody has asked under this id before; `run` ends with it (nil: it goes on). The caller saves, and schedules.
+local function ask(o, now, key, run, id, hash, valid_ms, default, call, data)
   local deadline = int(now + tonumber(valid_ms))
   redis.call('HSET', key, 'id', id, 'state', 'asked', 'agent', o.owner, 'epoch', o.tenure, 'hash', hash,
              'deadline', deadline, 'default', default, 'call', call,
              'verdict', '', 'by', '', 'note', '', 'at', '0', 'use', '')
   redis.call('HSET', OWN, 'key:ap:' .. id, '1')
-  append(o, now, 'approval.asked', me(o), data)
+  append(o, now, 'approval.asked', me(o), data, nil, nil, run)
   o.asks = without(o.asks, id) .. id .. '=' .. deadline .. ' '
 end
 
@@ -283,6 +292,13 @@ end
 local function write_history(hist, drop, items)
   if drop < 0 then redis.call('DEL', hist) else for _ = 1, drop do redis.call('RPOP', hist) end end
   for _, item in ipairs(items) do redis.call('RPUSH', hist, item[1]) end
+end
+
+-- Keeps a record (of a run, or of one part of it) in a list of the conversation: the newest `keep` of them.
+local function keep_record(key, record, keep)
+  if record == '' then return end
+  if redis.call('RPUSH', key, record) == 1 then redis.call('HSET', OWN, 'key:runs', '1') end
+  redis.call('LTRIM', key, -tonumber(keep), -1)
 end
 
 -- What the holder's answer settles: messages leave the inbox, and calls that are history now leave the journal.

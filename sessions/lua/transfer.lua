@@ -1,10 +1,10 @@
 -- Commit and change of owner in one: before it the old owner owns, after it only the new one.
--- KEYS 10 idem, 11 history of the old owner, 12 history of the new owner
+-- KEYS 10 idem, 11 history of the old owner, 12 history of the new owner, 13 records of runs
 -- ARGV 3 epoch, 4 fence, 5 answered, 6 idem ttl s, 7 meta ('' = keep), 8 old agent ('' = none), 9 drop,
 --      10 new kind, 11 new id, 12 new fence ('' = nobody goes on), 13 wid, 14 lease ms, 15 expected seq ('' = any),
 --      16 decided by, 17 data of owner.changed, 18 max in, 19 history tail
 --      20.. events before (type, by, data), items (json), seed (json), values (key, json, expected revision),
---      events after
+--      events after, then the run ('' = none), its record ('' = none), records kept
 local idem, hist_from, hist_to = KEYS[10], KEYS[11], KEYS[12]
 local prev = redis.call('GET', idem)
 if prev then return {'DUP', prev} end
@@ -29,11 +29,13 @@ local from = me(o)
 append_all(o, now, before, from, ids)
 write_history(hist_from, tonumber(ARGV[9]), items)
 write_values(writes)
+keep_record(KEYS[13], ARGV[i + 1], ARGV[i + 2])
 settle_work(o, answered)
 settle_draft(o)
 if ARGV[8] ~= '' then redis.call('HSET', OWN, 'seen:' .. ARGV[8], int(o.seq)) end
-ids[#ids + 1] = change_owner(o, now, ARGV[10], ARGV[11], ARGV[16], ARGV[17])
-append_all(o, now, after, from, ids)
+local ends = ARGV[i] ~= '' and ARGV[12] == '' and ARGV[i] or nil -- the run, when nobody goes on with it
+ids[#ids + 1] = change_owner(o, now, ARGV[10], ARGV[11], ARGV[16], ARGV[17], #after == 0 and ends or nil)
+append_all(o, now, after, from, ids, ends)
 local history = {}
 if ARGV[10] == 'ai' then
   history = redis.call('LRANGE', hist_to, -tonumber(ARGV[19]), -1)

@@ -108,9 +108,9 @@ class RecordedStore(Store):
         number = self._journal.begin("renew", conversation_id, **_held(token))
         return await self._recorded(number, super().renew(conversation_id, token, lease_ms=lease_ms), _nothing)
 
-    async def release(self, conversation_id: str, token: Token) -> None:
+    async def release(self, conversation_id: str, token: Token, **what: Any) -> None:
         number = self._journal.begin("release", conversation_id, **_held(token))
-        await self._recorded(number, super().release(conversation_id, token), _nothing)
+        await self._recorded(number, super().release(conversation_id, token, **what), _nothing)
 
     async def commit(
         self,
