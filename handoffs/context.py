@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from handoffs.policy import Decide, Decision, Refused
+from handoffs.recorder import Recorder
 from handoffs.transfer import TransferRequest
 
 
@@ -68,6 +69,7 @@ class TurnContext:
     decide: Decide = _undecided
     ledger: Ledger | None = None
     app: Any = None  # the context object of SDK agents, when `Roster.from_agents` was told how to make it
+    recorder: Recorder | None = None
 
     def idempotency_key(self, tool_name: str, arguments: str) -> str:
         """A key for an outside system, stable across re-runs of the same call in the same turn."""

@@ -89,6 +89,7 @@ class Recorder:
         kept: bool = True,
     ) -> None:
         self.run = run
+        self.model = ""  # the name that the owner's provider is asked for
         self._kept = kept
         self._first = {
             "turn": turn,
@@ -110,6 +111,7 @@ class Recorder:
     def begin(self, pending: tuple[Pending, ...]) -> None:
         """An owner starts to work on these messages."""
         self._part += 1
+        self.model = ""
         self._began = time.time()
         self._calls, self._items, self._refusals = [], (), ()
         self._pending, self._text, self._error = pending, "", None
@@ -170,6 +172,7 @@ class Recorder:
             "began": int(self._began * 1000),
             "ended": int(time.time() * 1000),
             "messages": [{"seq": m.seq, "id": m.message_id, "text": m.text} for m in self._pending],
+            "model": self.model,
             "calls": [call.data() for call in self._calls],
             "text": self._text,
         }

@@ -49,7 +49,8 @@ class AgentRun:
         self._spec = spec
         self._context = context
         self._relay = relay
-        self._model = ShownModel(model_of(agent, config), relay if may_be_shown(agent) else Unseen())
+        window = relay if may_be_shown(agent) else Unseen()
+        self._model = ShownModel(model_of(agent, config), window, context.recorder)
         self._config = replace(config, model=self._model)
         self._running: asyncio.Task[Any] | None = None
         self._stopped = False

@@ -14,6 +14,7 @@ from agents import Model, ModelBehaviorError, ModelResponse, Usage
 from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
 from openai.types.responses import Response, ResponseUsage
 
+from handoffs.recorder import Recorder
 from sessions.model import Item
 
 UNFINISHED = ("response.incomplete", "response.failed", "response.error", "error")
@@ -28,9 +29,10 @@ class Window(Protocol):
 class ShownModel(Model):
     """`inner`, for one run of one agent. `asked` is what the model read last; `pieces` whether anything was shown."""
 
-    def __init__(self, inner: Model, window: Window) -> None:
+    def __init__(self, inner: Model, window: Window, recorder: Recorder | None = None) -> None:
         self._inner = inner
         self._window = window
+        self._recorder = recorder
         self._message = ""  # the id of the message that the last piece belongs to
         self._shown = False  # in the present call; the customer cannot unread it, so that call is not made again
         self.asked: list[Item] = []
@@ -41,9 +43,21 @@ class ShownModel(Model):
         """The whole response of one call. Raises what `inner` raises, ModelBehaviorError when it does not finish."""
         self.asked = cast("list[Item]", input)
         self._shown = False
+        events = self._inner.stream_response(system_instructions, input, model_settings, *args, **kwargs)
+        if self._recorder is None:
+            return await self._whole(events)
+        call = self._recorder.call(system_instructions, input)
+        try:
+            answer = await self._whole(events)
+        except BaseException as error:
+            call.failed(error)
+            raise
+        call.answered(answer)
+        return answer
+
+    async def _whole(self, events: Any) -> ModelResponse:
         made: list[Any] = []
         response: Response | None = None
-        events: Any = self._inner.stream_response(system_instructions, input, model_settings, *args, **kwargs)
         async with aclosing(events):
             async for event in events:
                 kind = event.type

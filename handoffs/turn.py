@@ -150,8 +150,10 @@ class Turn:
             turn_id=self._turn_id,
             variables=dict(self._roster.desk.variables),
             ledger=Ledger(self._store, self.conversation_id, self.token),
+            recorder=self._record,
         )
         agent = self._team.agent(spec, context, self._state)
+        self._record.model = agent.model if isinstance(agent.model, str) else type(agent.model).__name__
         by = {"kind": "ai", "id": spec.id, "name": self._roster.display_name(spec.id, self._state.language)}
         relay = Relay(self._store, self.conversation_id, self.token, by, self.lose)
         self._run = AgentRun(agent, spec, context, relay, self._team.run_config)
