@@ -48,6 +48,7 @@ from sessions.model import (
 from sessions.offers import Offers
 from sessions.positions import Positions
 from sessions.reads import Reads
+from sessions.runs import Runs
 from sessions.scripts import check, compact, groups
 
 MAX_PENDING = 50  # messages answered by one turn
@@ -58,7 +59,7 @@ LOG_TAIL = 60  # newest events that a turn sees, for seeds
 __all__ = ["HISTORY_TAIL", "LEASE_MS", "PRESENCE_MS", "Store", "new_fence"]
 
 
-class Store(Attend, Offers, Approvals, Journal, Lifecycle, Positions, Reads):
+class Store(Attend, Offers, Approvals, Journal, Lifecycle, Positions, Runs, Reads):
     """The conversations of one Redis: customers, workers and people here, the rest in the parts that it is made of."""
 
     # -- customers -----------------------------------------------------------------------------------------------

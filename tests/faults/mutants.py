@@ -15,6 +15,7 @@ from sessions.store import Store
 from tests.sessions import test_attend as attend
 from tests.sessions import test_lifecycle as lifecycle
 from tests.sessions import test_positions as positions
+from tests.sessions import test_runs as runs
 
 ALWAYS = ("customer_writes", "worker_claims")
 DONE = ("owner_commits",)
@@ -585,6 +586,41 @@ SCENARIOS: tuple[tuple[Mutant, Scenario], ...] = (
         "the list still shows a forgotten customer",
         "redis.call('ZREM', IDX, CID)",
         "",
+    ),
+    _s(
+        runs.test_only_the_newest_records_stay,
+        "lib",
+        "records of runs grow for ever",
+        "redis.call('LTRIM', key, -tonumber(keep), -1)",
+        "",
+    ),
+    _s(
+        lifecycle.test_closed_conversation_goes_away_together,
+        "lib",
+        "records of runs stay after the conversation",
+        "redis.call('HSET', OWN, 'key:runs', '1')",
+        "",
+    ),
+    _s(
+        runs.test_a_stale_owner_records_nothing,
+        "commit",
+        "a stale owner records its run",
+        "local o = load_own()",
+        "local o = load_own()\nredis.call('RPUSH', KEYS[12], '{}')",
+    ),
+    _s(
+        runs.test_the_last_event_of_a_run_names_it,
+        "commit",
+        "a run ends while messages wait",
+        "waits == answered and",
+        "",
+    ),
+    _s(
+        runs.test_a_transfer_that_somebody_goes_on_with_ends_no_run,
+        "transfer",
+        "a run ends with each transfer",
+        "ARGV[12] == '' and ARGV[i]",
+        "ARGV[i]",
     ),
     _s(
         attend.test_person_without_presence_is_left_alone_and_not_looked_at_again,

@@ -9,7 +9,7 @@ import pytest
 from sessions.approvals import arguments_hash
 from sessions.errors import Conflict, ConversationClosed, ConversationForgotten, StaleOwner, UnknownConversation
 from sessions.keys import Keys
-from sessions.model import Ephemeral, Grant, NewEvent, Owner, Position, Token, ValueWrite
+from sessions.model import Ephemeral, Grant, NewEvent, Owner, Position, Recorded, Token, ValueWrite
 from sessions.store import Store
 from tests.sessions.test_store import TRIAGE, granted
 
@@ -28,6 +28,7 @@ async def busy(store: Store, conversation_id: str) -> Grant:
         agent_id="triage",
         items=[{"role": "user", "content": "my name is Ada"}],
         values=[ValueWrite("name", "Ada", 0)],
+        record=Recorded("1", '{"text":"Dear Ada"}'),
     )
     await store.begin_call(conversation_id, token, "k1")
     await store.offer(conversation_id, token, "o1", to=Owner.queue("support"), valid_ms=60_000, brief={"who": "Ada"})
@@ -71,7 +72,7 @@ async def test_closed_conversation_goes_away_together(store: Store, conversation
     await store.advance_cursor(conversation_id, "late", Position(1, 2))
 
     ttls = await keys_of(store, conversation_id)
-    assert {"own", "in", "log", "vars", "tj", "h:triage", "ap:a1", "cur:desk", "cur:late"} <= ttls.keys()
+    assert {"own", "in", "log", "vars", "tj", "h:triage", "ap:a1", "cur:desk", "cur:late", "runs"} <= ttls.keys()
     assert "xfer" not in ttls
     lasting = {name: ttl for name, ttl in ttls.items() if not name.startswith("i:")}
     assert all(3500 < ttl <= 3600 for ttl in lasting.values()), lasting
