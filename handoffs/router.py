@@ -55,6 +55,7 @@ SWEEP_S = 3.0  # a turn whose process died is found within its lease and this
 CANCEL_S = 1.0  # for cancelled turns to end; the SDK waits for a tool's thread, which nobody can stop
 HINTS = 10_000  # conversations whose last owner this process remembers, to load the right history at once
 DEADLY = 5  # attempts of a turn that kills its process before the turn itself can give up (after turn.MAX_ATTEMPTS)
+STOPPED = "the process that worked on it stopped"  # as the record of a run says it
 RESCUES = {"poison": "{attempts} attempts to answer did not end", "human_lost": "the person is no longer at the desk"}
 RETRIES = 5  # of a hand back whose log moved on between reading and writing
 
@@ -122,7 +123,8 @@ class Router:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=CANCEL_S)
         for turn in tuple(self._turns.values()):  # a tool that blocks its thread keeps its turn from ending by itself
-            await self._give_back(turn, "the process that worked on it stopped")
+            turn.broke(STOPPED)
+            await self._give_back(turn)
         if self._renewer is not None:
             self._renewer.cancel()
             await asyncio.gather(self._renewer, return_exceptions=True)
@@ -298,15 +300,18 @@ class Router:
             Conflict
         ) as conflict:  # somebody at the desk changed a value meanwhile: run the turn again on what is now
             log.info("%s", conflict)
-            await self._give_back(turn, str(conflict))
+            turn.broke(str(conflict))
+            await self._give_back(turn)
         except StoreError as error:  # the lease runs out and the sweep of some process takes it up again
             log.warning("%s: the turn could not be stored: %s", turn.conversation_id, error)
         except asyncio.CancelledError:
-            await self._give_back(turn, "the process that worked on it stopped")
+            turn.broke(STOPPED)
+            await self._give_back(turn)
             raise
         except Exception as error:
             log.exception("%s: the turn failed", turn.conversation_id)
-            await self._give_back(turn, f"{type(error).__name__}: {error}")
+            turn.broke(f"{type(error).__name__}: {error}")
+            await self._give_back(turn)
         finally:
             if self._turns.get(turn.conversation_id) is turn:
                 del self._turns[turn.conversation_id]
@@ -318,9 +323,9 @@ class Router:
             await asyncio.sleep(self.store.lease_ms / 1000 / RENEWALS)
             await asyncio.gather(*(turn.verify() for turn in tuple(self._turns.values())), return_exceptions=True)
 
-    async def _give_back(self, turn: Turn, why: str) -> None:
+    async def _give_back(self, turn: Turn) -> None:
         with contextlib.suppress(StoreError):
-            await self.store.release(turn.conversation_id, turn.token, record=turn.broken(why))
+            await self.store.release(turn.conversation_id, turn.token, record=turn.broken())
 
     def _remember(self, conversation_id: str, owner_id: str) -> None:
         self._hints[conversation_id] = owner_id

@@ -95,9 +95,11 @@ class Turn:
             except StoreError as error:
                 log.warning("%s: could not renew the turn: %s", self.conversation_id, error)
 
-    def broken(self, why: str) -> Recorded:
-        """The record of work that is given up: nothing of it was committed."""
+    def broke(self, why: str) -> None:
+        """It does not go on, for this reason; `broken` is the record of what comes to nothing."""
         self._record.failed(why)
+
+    def broken(self) -> Recorded:
         return self._record.part("broken", f"ai:{self.owner_id}", f"ai:{self.owner_id}")
 
     # -- the turn --------------------------------------------------------------------------------------------------
