@@ -606,13 +606,13 @@ SCENARIOS: tuple[tuple[Mutant, Scenario], ...] = (
         "commit",
         "a stale owner records its run",
         "local o = load_own()",
-        "local o = load_own()\nredis.call('RPUSH', KEYS[12], '{}')",
+        "local o = load_own()\nredis.call('RPUSH', KEYS[#KEYS], '{}')",
     ),
     _s(
         runs.test_the_last_event_of_a_run_names_it,
         "commit",
         "a run ends while messages wait",
-        "waits == answered and",
+        "(rests or waits == answered) and",
         "",
     ),
     _s(
