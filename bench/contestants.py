@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from agents import Agent, RunConfig, Runner
 from agents.extensions.memory.redis_session import RedisSession
 from agents.memory import SessionSettings
+from redis.asyncio import Redis
 
 from bench.model import InstantModels
 from handoffs.roster import AgentSpec, DeskSpec, Roster
@@ -97,7 +98,7 @@ class SdkRedis:
 
     def __init__(self, backend: Backend, limit: int | None = None) -> None:
         self.name = "sdk-redis" if limit is None else f"sdk-redis-limit{limit}"
-        self._client = backend.cmd
+        self._client = own_client(backend)
         self._settings = SessionSettings(limit=limit)
         model = InstantModels().model
         billing = Agent[None](name="billing", instructions="You are billing", model=model)
@@ -114,6 +115,12 @@ class SdkRedis:
 
     async def play(self, ready: tuple[str, Any]) -> None:
         await stream(self._agents[ready[0]], ready[1])
+
+
+def own_client(backend: Backend) -> Redis:
+    """redis-py as the SDK's `RedisSession.from_url` makes it; our client, made for fail-over, would cost it more."""
+    place = backend.cmd.connection_pool.connection_kwargs
+    return Redis.from_url(f"unix://{place['path']}") if "path" in place else Redis(**place)
 
 
 class SdkMemory:

@@ -8,15 +8,18 @@ The Runner would read it, save it three times and inspect its methods on each ca
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+import copy
+import functools
+from dataclasses import dataclass
 from typing import Any, cast
 
 from agents import Agent, AgentsException, Model, RunConfig, Runner, RunResult
 from agents.exceptions import MaxTurnsExceeded
-from agents.items import ItemHelpers, MessageOutputItem, RunItem, TResponseInputItem
+from agents.items import RunItem, TResponseInputItem
 
 from handoffs.context import TurnContext
 from handoffs.errors import BudgetSpent, ModelFailed
+from handoffs.lone_transfer import RunOver, end_on_lone_transfer, plain
 from handoffs.relay import Relay
 from handoffs.roster import AgentSpec
 from handoffs.shown_model import ShownModel
@@ -49,9 +52,11 @@ class AgentRun:
         self._spec = spec
         self._context = context
         self._relay = relay
+        settle = functools.partial(end_on_lone_transfer, context) if plain(agent) else None
         window = relay if may_be_shown(agent) else Unseen()
-        self._model = ShownModel(model_of(agent, config), window, context.recorder)
-        self._config = replace(config, model=self._model)
+        self._model = ShownModel(model_of(agent, config), window, context.recorder, settle)
+        self._config = copy.copy(config)  # dataclasses.replace would check every field again
+        self._config.model = self._model
         self._running: asyncio.Task[Any] | None = None
         self._stopped = False
 
@@ -65,21 +70,24 @@ class AgentRun:
     async def speak(self, session: IsolatedSession, asked: list[Item]) -> Said:
         """Let the agent answer `asked`. Its new items go to the session's buffer. Errors come back in `Said.error`."""
         error: Exception | None = None
-        result: RunResult | None = None
         text = ""
+        new: list[Item] = []
         try:
             result = await self._run([*await session.get_items(), *asked])
-            text = self._text(result) if result is not None else ""
+            if result is not None:
+                new = as_items(result.new_items)
+                text = self._text(result, new)
+        except RunOver as over:
+            new = [*since(self._model.asked, asked[-1:]), *over.items]
         except StaleOwner:
             raise
         except Exception as failure:  # whatever a model, a tool or the SDK does, the customer gets a defined next owner
             error = self._named(failure)
+            new = as_items(made_before(failure)) or since(self._model.asked, asked[-1:])
         finally:
             await self._relay.close()
-        made = result.new_items if result is not None else made_before(error)
-        new = as_items(made) if made else since(self._model.asked, asked[-1:])
         await session.add_items([*asked, *new])
-        text = text or said_in(made) or self._relay.text.strip()
+        text = text or said_in(new) or self._relay.text.strip()
         if error is None and self._context.request is None and not text:
             error = ModelFailed(self._spec.id, "it said nothing")
         return Said(
@@ -119,9 +127,9 @@ class AgentRun:
             if self._stopped:
                 task.uncancel()
 
-    def _text(self, result: RunResult) -> str:
+    def _text(self, result: RunResult, new: list[Item]) -> str:
         """What the customer reads: the messages; of an SDK agent also an output that no message holds."""
-        said = said_in(result.new_items)
+        said = said_in(new)
         if self._spec.sdk is None or self._context.request is not None:
             return said
         return str(self._spec.sdk.text_of(result.final_output, said))
@@ -154,7 +162,7 @@ def as_items(made: list[RunItem]) -> list[Item]:
     return [cast("dict[str, Any]", item.to_input_item()) for item in made]
 
 
-def made_before(failure: Exception | None) -> list[RunItem]:
+def made_before(failure: Exception) -> list[RunItem]:
     """What a failed run had made, as far as the SDK tells."""
     data = failure.run_data if isinstance(failure, AgentsException) else None
     return data.new_items if data is not None else []
@@ -168,7 +176,8 @@ def since(read: list[Item], last: list[Item]) -> list[Item]:
     return []
 
 
-def said_in(made: list[RunItem]) -> str:
+def said_in(made: list[Item]) -> str:
     """The text of all messages of a run."""
-    parts = [ItemHelpers.text_message_output(item) for item in made if isinstance(item, MessageOutputItem)]
+    contents = [item.get("content") for item in made if item.get("role") == "assistant"]
+    parts = ("".join(str(part.get("text", "")) for part in parts) for parts in contents if isinstance(parts, list))
     return "\n\n".join(part.strip() for part in parts if part.strip())

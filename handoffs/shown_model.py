@@ -7,6 +7,7 @@ all that the relay needs, so they are taken where they arise.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any, Protocol, cast
 
@@ -27,14 +28,24 @@ class Window(Protocol):
 
 
 class ShownModel(Model):
-    """`inner`, for one run of one agent. `asked` is what the model read last; `pieces` whether anything was shown."""
+    """`inner`, for one run of one agent. `asked` is what the model read last.
 
-    def __init__(self, inner: Model, window: Window, recorder: Recorder | None = None) -> None:
+    `settle` sees each response before the Runner does, and may end the run by an exception.
+    """
+
+    def __init__(
+        self,
+        inner: Model,
+        window: Window,
+        recorder: Recorder | None = None,
+        settle: Callable[[ModelResponse], None] | None = None,
+    ) -> None:
         self._inner = inner
         self._window = window
         self._recorder = recorder
+        self._settle = settle
         self._message = ""  # the id of the message that the last piece belongs to
-        self._shown = False  # in the present call; the customer cannot unread it, so that call is not made again
+        self._final = False  # the present call was seen by the customer or came to its end: it is not made again
         self.asked: list[Item] = []
 
     async def get_response(
@@ -42,11 +53,17 @@ class ShownModel(Model):
     ) -> ModelResponse:
         """The whole response of one call. Raises what `inner` raises, ModelBehaviorError when it does not finish."""
         self.asked = cast("list[Item]", input)
-        self._shown = False
+        self._final = False
         events = self._inner.stream_response(system_instructions, input, model_settings, *args, **kwargs)
+        answer = await self._recorded(events, system_instructions)
+        if self._settle is not None:
+            self._settle(answer)
+        return answer
+
+    async def _recorded(self, events: Any, system_instructions: str | None) -> ModelResponse:
         if self._recorder is None:
             return await self._whole(events)
-        call = self._recorder.call(system_instructions, input)
+        call = self._recorder.call(system_instructions, self.asked)
         try:
             answer = await self._whole(events)
         except BaseException as error:
@@ -71,6 +88,7 @@ class ShownModel(Model):
                     raise ModelBehaviorError(f"the model did not finish its answer: {unfinished(event)}")
         if response is None:
             raise ModelBehaviorError("the model's answer stopped before its end")
+        self._final = True
         return ModelResponse(
             output=response.output or made,  # some servers leave the output of the last event empty
             usage=used(response.usage),
@@ -84,7 +102,7 @@ class ShownModel(Model):
 
     def get_retry_advice(self, request: ModelRetryAdviceRequest) -> ModelRetryAdvice | None:
         """What `inner` advises; never again once the customer has seen a part of the answer."""
-        if self._shown:
+        if self._final:
             return ModelRetryAdvice(
                 suggested=False, replay_safety="unsafe", response_started=True, reason="a part of the answer was shown"
             )
@@ -99,7 +117,7 @@ class ShownModel(Model):
     def _show(self, message: str, piece: str) -> None:
         gap = "\n\n" if self._message and message != self._message else ""
         self._message = message
-        self._shown = True
+        self._final = True
         self._window.write(gap + piece)
 
 

@@ -40,9 +40,8 @@ def source(name: str) -> str:
     return (folder / "lib.lua").read_text("utf-8") + (folder / f"{name}.lua").read_text("utf-8")
 
 
-def compact(value: object) -> str:
-    """JSON without spaces, in UTF-8: what is stored."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+# JSON without spaces, in UTF-8: what is stored. One encoder for all: json.dumps would make one at each call.
+compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def groups(*tables: Iterable[Sequence[str]]) -> list[str]:
