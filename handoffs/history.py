@@ -46,10 +46,22 @@ def visible(newest_first: Iterable[Line], mode: History, *, seen: int, pending: 
     return shown[::-1]
 
 
-def note(*, sender: str, reason: str, brief: Brief, lines: Sequence[Line], intro: str = "") -> Item:
-    """One item for the new owner's history: who hands over, why, the brief, and the earlier messages."""
+def note(
+    *,
+    sender: str,
+    reason: str,
+    brief: Brief,
+    lines: Sequence[Line],
+    intro: str = "",
+    summary: str = "",
+    retold: Sequence[str] = (),
+) -> Item:
+    """One item for the new owner's history: who hands over, why, the brief, and the earlier messages.
+
+    `retold` stands for the lines when something else is told of them; it is quoted already (`quote`, `told`).
+    """
     nonce = secrets.token_hex(4)  # unknown to whoever wrote the quoted texts, so that nobody can close the note early
-    body = [f"From: {quote(sender)}"]
+    body = [f"From: {quote(sender)}"] if sender else []
     if intro:
         body.append(f"What happened: {quote(intro)}")
     if reason:
@@ -64,13 +76,16 @@ def note(*, sender: str, reason: str, brief: Brief, lines: Sequence[Line], intro
     ):
         if entries:
             body += [f"{title}:", *(f"- {quote(entry)}" for entry in entries)]
-    if lines:
-        body += ["Earlier messages:", *(_told(line) for line in lines)]
+    if summary:
+        body.append(f"Summary of what was said before: {quote(summary)}")
+    if lines or retold:
+        body += ["Earlier messages:", *(told(line) for line in lines), *retold]
     text = "\n".join(body)
     return {"role": "user", "content": f'<{NOTE} id="{nonce}">\n{text}\n</{NOTE}>'}
 
 
-def _told(line: Line) -> str:
+def told(line: Line) -> str:
+    """A line in the third person, quoted."""
     if line.by == "customer":
         return f"customer: {quote(line.text)}"
     kind, _, who = line.by.partition(":")

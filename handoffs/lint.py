@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from handoffs.conditions import Comparison
 from handoffs.errors import Problem, RosterInvalid, Severity
 from handoffs.loader import DESK, load_roster, suggest
 from handoffs.roster import HUMAN, AgentSpec, Roster, Text
+from handoffs.seeds import function_problem
 from handoffs.toolbox import TOOLS, Toolbox, load_tools
 
 ROUTER_TOOLS = ("transfer_to_agent", "search_knowledge")  # the router's own; a model could not tell two apart
@@ -76,6 +78,9 @@ def _agent_errors(roster: Roster, agent: AgentSpec, tools: Toolbox) -> Iterator[
     yield from _unknown_targets(roster, agent)
     yield from _unknown_values(roster, agent)
     yield from _tool_errors(agent, tools)
+    yield from _conditions(roster, agent)
+    if problem := function_problem(roster, agent):
+        yield problem
     yield from _not_yet(roster, agent)
 
 
@@ -83,12 +88,31 @@ def _not_yet(roster: Roster, agent: AgentSpec) -> Iterator[Problem]:
     """Parts of the format that this version reads and does not carry out: nobody may believe that they work."""
     if agent.ask and all(roster.knows(target) for target in agent.ask):
         yield _problem(agent, "ask", "agents as tools do not work in this version; use transfer_to")
-    if agent.history.mode in ("summary", "full"):
-        yield _problem(
-            agent,
-            "history.mode",
-            f"`{agent.history.mode}` does not work in this version; allowed: none, last, messages",
-        )
+
+
+def _conditions(roster: Roster, agent: AgentSpec) -> Iterator[Problem]:
+    """`when:` must ask about values that exist, in ways that their contract can answer."""
+    for place, step in enumerate(agent.then):
+        for test in step.condition.tests if step.condition else ():
+            if why := _why_never(roster, test):
+                yield _problem(agent, f"then.{place}.when", why)
+
+
+def _why_never(roster: Roster, test: Comparison) -> str | None:
+    if test.is_label:
+        group, _, name = test.subject.partition(".")
+        gated = sorted({tool for other in roster.agents.values() for tool in other.approval})
+        if group != "approval" or name not in gated:
+            known = [f"approval.{tool}" for tool in gated]
+            exist = f"there are: {', '.join(known)}" if known else "no agent has a tool in `approval`"
+            return f"there is no label `{test.subject}`{suggest(test.subject, known)} ({exist})"
+        return None
+    contract = roster.desk.values.get(test.subject)
+    if contract is None:
+        known = list(roster.desk.values)
+        exist = f"there are: {', '.join(known)}" if known else f"{DESK} has no `values:` yet"
+        return f"{DESK} has no contract for the value `{test.subject}`{suggest(test.subject, known)} ({exist})"
+    return test.why_never(contract)
 
 
 def _unknown_targets(roster: Roster, agent: AgentSpec) -> Iterator[Problem]:
@@ -96,7 +120,7 @@ def _unknown_targets(roster: Roster, agent: AgentSpec) -> Iterator[Problem]:
     named = [
         *_places("transfer_to", agent.transfer_to),
         *_places("ask", agent.ask),
-        *_places("then", agent.then),
+        *_places("then", [step.to for step in agent.then]),
         *_places("returns_to", [agent.returns_to] if agent.returns_to else [], single=True),
         *_places("on_error", [agent.on_error] if agent.on_error else [], single=True),
     ]
@@ -219,7 +243,8 @@ def _ping_pong(roster: Roster) -> Iterator[Problem]:
 def _values(roster: Roster) -> Iterator[Problem]:
     agents = roster.agents.values()
     written = {key for agent in agents for key in agent.values.write}
-    read = {key for agent in agents for key in (*agent.values.read, *agent.requires)}
+    asked = {key for agent in agents for step in agent.then for key in step.values}
+    read = {key for agent in agents for key in (*agent.values.read, *agent.requires)} | asked
     for key in roster.desk.values:
         if key not in written and key not in read:
             yield _desk_problem(roster, f"values.{key}", f"no agent reads or writes the value `{key}`", "warning")

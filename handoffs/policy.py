@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from handoffs.roster import HUMAN, AgentSpec, Roster
+from handoffs.roster import HUMAN, AgentSpec, Roster, Step
 from handoffs.state import RouterState
 from sessions.model import Owner
 
@@ -115,20 +116,27 @@ def loop_guard(roster: Roster, agent: AgentSpec, to: str, state: RouterState) ->
     return None
 
 
-def next_in_plan(roster: Roster, agent: AgentSpec, state: RouterState, has_value: HasValue) -> tuple[str, ...]:
+def next_in_plan(roster: Roster, agent: AgentSpec, state: RouterState, value: Callable[[str], Any]) -> tuple[Step, ...]:
     """Who speaks after `agent` has answered, in order: the rest of the plan, then `agent`'s own `then:`. Often nobody.
 
-    Targets that are gone or whose entry conditions are not met are passed over; the loop guard ends a plan.
+    Conditions (`when:`) are asked once, now. Targets that are gone or whose entry conditions are not met are passed
+    over; the loop guard ends a plan.
     """
-    wished = tuple(dict.fromkeys((*state.plan, *agent.then)))
+    if not state.plan and not agent.then:
+        return ()
+    wished: dict[str, Step] = {}
+    for step in (*state.plan, *agent.then):
+        condition = step.condition
+        if condition is None or condition.holds(value, state.labels):
+            wished.setdefault(step.to, Step(to=step.to, hidden=step.hidden))
     plan = tuple(
-        target
-        for target in wished
-        if target != agent.id
-        and roster.knows(target)
-        and (target.startswith(HUMAN) or not unmet(roster[target], has_value))
+        step
+        for step in wished.values()
+        if step.to != agent.id
+        and roster.knows(step.to)
+        and (step.to.startswith(HUMAN) or not unmet(roster[step.to], lambda key: bool(value(key))))
     )
-    return () if plan and loop_guard(roster, agent, plan[0], state) else plan
+    return () if plan and loop_guard(roster, agent, plan[0].to, state) else plan
 
 
 def exit_target(roster: Roster, agent: AgentSpec) -> str:

@@ -12,9 +12,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
+from handoffs.conditions import Condition, parse
 from handoffs.hours import Hours
 
 if TYPE_CHECKING:
@@ -61,6 +62,21 @@ def _target(value: Any) -> Any:
     return value
 
 
+def _condition(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise PydanticCustomError("condition", "expected a condition such as `risk is high`")
+    try:
+        parse(value)
+    except ValueError as error:
+        raise PydanticCustomError("condition", "{why}, got {got}", {"why": str(error), "got": repr(value)}) from None
+    return value
+
+
+def _then(value: Any) -> Any:
+    """Accept a plain target for `{to: target}`."""
+    return {"to": _target(value)} if isinstance(value, str) else value
+
+
 Text = Annotated[str | Mapping[str, str], BeforeValidator(_text)]
 Id = Annotated[str, BeforeValidator(_id)]
 Target = Annotated[str, BeforeValidator(_target)]
@@ -73,10 +89,47 @@ class Model(BaseModel):
 
 
 class History(Model):
-    """What an agent sees of the others' work when it takes over. `last` counts customer-visible messages."""
+    """What an agent sees of the others' work when it takes over. `last` counts customer-visible messages.
 
-    mode: Literal["none", "last", "messages", "summary", "full"] = "messages"
+    `function` names a Python function in the agent's history.py or tools.py, for `mode: function`.
+    """
+
+    mode: Literal["none", "last", "messages", "summary", "full", "function"] = "messages"
     last: int = Field(default=12, ge=0, le=200)
+    function: str | None = None
+
+    @field_validator("function")
+    @classmethod
+    def _function_has_its_mode(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("mode", "function") != "function":
+            raise PydanticCustomError(
+                "history", "only `mode: function` uses a function; the mode is {mode}", {"mode": info.data["mode"]}
+            )
+        return value
+
+
+class Step(Model):
+    """One step of a plan: `to` speaks next, if `when` (a condition, see handoffs.conditions) holds or is not there.
+
+    A `hidden` step leaves no trace for the next agent: neither who sent it and why, nor the transfer's record.
+    """
+
+    to: Target
+    when: Annotated[str, BeforeValidator(_condition)] | None = None
+    hidden: bool = False
+
+    @property
+    def condition(self) -> Condition | None:
+        """`when`, ready to be asked."""
+        return parse(self.when) if self.when else None
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The shared values that the condition asks about."""
+        return tuple(test.subject for test in self.condition.tests if not test.is_label) if self.condition else ()
+
+
+Then = Annotated[Step, BeforeValidator(_then)]
 
 
 class ValueAccess(Model):
@@ -197,7 +250,7 @@ class AgentSettings(Model):
     examples: tuple[str, ...] = ()
     transfer_to: tuple[Target, ...] = ()
     ask: tuple[Id, ...] = ()
-    then: tuple[Target, ...] = ()
+    then: tuple[Then, ...] = ()
     returns_to: Id | None = None
     history: History = History()
     values: ValueAccess = ValueAccess()
@@ -231,7 +284,7 @@ class AgentSpec(AgentSettings):
     @property
     def targets(self) -> tuple[str, ...]:
         """Every owner that can follow this agent: asked for by the model, by `then`, by `returns_to`."""
-        found = (*self.transfer_to, *self.then, *((self.returns_to,) if self.returns_to else ()))
+        found = (*self.transfer_to, *(step.to for step in self.then), *((self.returns_to,) if self.returns_to else ()))
         return tuple(dict.fromkeys(found))
 
 

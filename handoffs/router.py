@@ -14,9 +14,11 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from handoffs.errors import MessageRejected, UnknownTarget
-from handoffs.history import lines_of, note, visible
+from handoffs.masking import masker
 from handoffs.policy import exit_target
 from handoffs.roster import HUMAN
+from handoffs.seeds import Handing, Past, seed_for, stored
+from handoffs.shared_values import AgentValues
 from handoffs.state import RouterState, detect_language
 from handoffs.team import Team
 from handoffs.texts import sentence
@@ -46,6 +48,7 @@ from sessions.model import (
     What,
 )
 from sessions.store import PRESENCE_MS, Store
+from sessions.values import ValuesDraft
 
 log = logging.getLogger("frontdesk.router")
 
@@ -57,6 +60,7 @@ HINTS = 10_000  # conversations whose last owner this process remembers, to load
 DEADLY = 5  # attempts of a turn that kills its process before the turn itself can give up (after turn.MAX_ATTEMPTS)
 STOPPED = "the process that worked on it stopped"  # as the record of a run says it
 RESCUES = {"poison": "{attempts} attempts to answer did not end", "human_lost": "the person is no longer at the desk"}
+HANDED_BACK = "A person had this conversation and hands it back to you."
 RETRIES = 5  # of a hand back whose log moved on between reading and writing
 
 
@@ -245,30 +249,29 @@ class Router:
     ) -> Transferred:
         roster = self.team.roster
         conversation = await self.store.get(conversation_id)
-        language = RouterState.of(conversation.meta).language
+        state = RouterState.of(conversation.meta)
         events = await self.store.read(conversation_id, conversation.seen.get(target, 0))
         waiting = [event.seq for event in events if event.by == "customer"][-conversation.waiting :]
-        lines = visible(
-            lines_of(reversed(events)),
-            roster[target].history,
-            seen=conversation.seen.get(target, 0),
+        values = ValuesDraft(await self.store.values(conversation_id))
+        past = Past(
+            store=self.store,
+            team=self.team,
+            conversation_id=conversation_id,
+            newest_first=lambda: reversed(events),
+            seen=conversation.seen,
             pending=waiting if conversation.waiting else (),
+            value=values.get,
         )
-        seed = note(
-            sender=f"{person.name} (a person)",
-            intro="A person had this conversation and hands it back to you.",
-            reason=note_,
-            brief=Brief(),
-            lines=lines,
-        )
+        reason = masker(roster, values.get)(note_)
+        handing = Handing(f"{person.name} (a person)", reason, Brief(), intro=HANDED_BACK)
+        seed, grown = await seed_for(past, roster[target], handing, state)
+        readable = AgentValues(values, roster, roster[target]).known()
+        details = {"from": person.id, "to": target, "reason": reason, "decided_by": "person"}
         change = {
-            "from": person.id,
-            "to": target,
-            "reason": note_,
-            "decided_by": "person",
-            "text": roster.announcement(target, language),
+            **details,
+            "text": roster.announcement(target, state.language),
             "from_name": person.name,
-            "to_name": roster.display_name(target, language),
+            "to_name": roster.display_name(target, state.language),
         }
         return await self.store.transfer(
             conversation_id,
@@ -276,7 +279,9 @@ class Router:
             f"back:{token.epoch}",
             to=Owner.ai(target),
             change=change,
+            after=[NewEvent("handoff.completed", {**details, **stored(seed, (key for key, _ in readable))})],
             seed=[seed],
+            meta=None if grown == state else grown.dump(),
             expected_seq=seq,
         )
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+
+from handoffs.roster import Step, Then
 
 
 class RouterState(BaseModel):
     """Router memory. `trail` holds this turn's transfers as `from>to`, `plan` the agents that are still to speak in it
     (`then:` of the agent files); both are emptied when the turn ends.
 
-    `transfers` counts them over the whole conversation, `language` is the customer's, `name` their chosen name if any.
+    `transfers` counts them over the whole conversation, `language` is the customer's. `labels` are results that a route
+    can branch on (`approval.issue_refund` -> `refused`), next to the shared values. `summary` tells what was said
+    up to the message `summary_seq`, for agents with `history: {mode: summary}`.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -20,14 +24,17 @@ class RouterState(BaseModel):
     language: str = ""
     transfers: int = 0
     trail: tuple[str, ...] = ()
-    plan: tuple[str, ...] = ()
+    plan: tuple[Then, ...] = ()
     roster: str = ""
+    labels: Mapping[str, str] = Field(default_factory=dict)
+    summary: str = ""
+    summary_seq: int = 0
 
     @classmethod
     def of(cls, meta: Mapping[str, Any]) -> RouterState:
         return cls.model_validate(meta)
 
-    def moved(self, origin: str, target: str, *, plan: tuple[str, ...] = ()) -> RouterState:
+    def moved(self, origin: str, target: str, *, plan: tuple[Step, ...] = ()) -> RouterState:
         """After a transfer between AI agents or to a queue. A transfer that nobody planned drops the plan."""
         step = f"{origin}>{target}"
         update = {"transfers": self.transfers + 1, "trail": (*self.trail, step), "plan": plan}

@@ -9,18 +9,19 @@ import asyncio
 import json
 import logging
 import secrets
-from itertools import chain
 from typing import Any
 
 from handoffs.context import TurnContext
 from handoffs.errors import ModelFailed
-from handoffs.history import Line, customer_item, lines_of, note, visible
+from handoffs.history import Line, customer_item
 from handoffs.ledger import Ledger
+from handoffs.masking import masked_request, masker
 from handoffs.policy import exit_target, next_in_plan, owner_of
 from handoffs.recorder import Recorder
 from handoffs.relay import Relay, new_message_id
-from handoffs.roster import HUMAN, AgentSpec
+from handoffs.roster import HUMAN, AgentSpec, Step
 from handoffs.run import AgentRun, Said
+from handoffs.seeds import NOT_YET, Handing, Past, seed_for, stored
 from handoffs.shared_values import AgentValues
 from handoffs.state import RouterState, detect_language
 from handoffs.team import Team
@@ -36,7 +37,6 @@ from sessions.values import ValuesDraft
 log = logging.getLogger("frontdesk.turn")
 
 MAX_ATTEMPTS = 3  # a turn that died this often goes to people instead of round again
-NOT_YET = 1 << 62  # the place in the log of a message that the coming commit will write: after all there is
 
 
 class Turn:
@@ -126,7 +126,7 @@ class Turn:
             return await self._degrade(spec, session, said)
         if said.request is not None:
             return await self._transfer(spec, session, said, said.request)
-        plan = next_in_plan(self._roster, spec, self._state, lambda key: bool(self._values.get(key)))
+        plan = next_in_plan(self._roster, spec, self._state, self._values.get)
         if plan:
             return await self._hand_on(spec, session, said, plan)
         return await self._answer(spec, session, said)
@@ -202,13 +202,15 @@ class Turn:
         return await self._move(spec, session, request, text=text, before=before, said=said)
 
     async def _hand_on(
-        self, spec: AgentSpec, session: IsolatedSession, said: Said, plan: tuple[str, ...]
+        self, spec: AgentSpec, session: IsolatedSession, said: Said, plan: tuple[Step, ...]
     ) -> IsolatedSession:
         """The answer, and the transfer that the agent file orders after it. No model decides.
 
         The messages count as answered when the last of the plan has spoken, so a crash in between loses none.
         """
-        request = TransferRequest(to=plan[0], reason=f"the route of {spec.id} goes on there", decided_by="rule")
+        step = plan[0]
+        request = TransferRequest(to=step.to, reason=f"the route of {spec.id} goes on there", decided_by="rule")
+        own = await session.get_items()
         await session.add_items(transfer_record(request.to))
         text = self._roster.announcement(request.to, self._state.language)
         if request.to.startswith(HUMAN):
@@ -216,7 +218,15 @@ class Turn:
         before = [*self._records(spec, said), self._message(spec, said)]
         answered = len(self._pending) if request.to.startswith(HUMAN) else 0
         return await self._move(
-            spec, session, request, text=text, before=before, said=said, plan=plan[1:], answered=answered
+            spec,
+            session,
+            request,
+            text=text,
+            before=before,
+            said=said,
+            plan=plan[1:],
+            answered=answered,
+            hidden=own if step.hidden else None,
         )
 
     async def _degrade(self, spec: AgentSpec, session: IsolatedSession, said: Said) -> IsolatedSession:
@@ -275,16 +285,24 @@ class Turn:
         text: str,
         before: list[NewEvent],
         said: Said,
-        plan: tuple[str, ...] = (),
+        plan: tuple[Step, ...] = (),
         answered: int = 0,
+        hidden: list[Item] | None = None,
     ) -> IsolatedSession:
+        """Commit and change the owner. `hidden`: the next agent is not told by whom, and sees only these items."""
         owner = owner_of(request.to)
+        request = masked_request(request, masker(self._roster, self._values.get))
         details = self._details(session.agent_id, request)
         requested = [NewEvent("handoff.requested", details), NewEvent("handoff.accepted", details)]
         self._state = self._state.moved(session.agent_id, request.to, plan=plan)
         if owner.kind is not OwnerKind.AI:
             self._state = self._state.rested()
-        seed = [self._seed(session.agent_id, owner.id, request, said)] if owner.kind is OwnerKind.AI else []
+        seed: list[Item] = []
+        shown: dict[str, Any] = {}
+        if owner.kind is OwnerKind.AI:
+            seed = [await self._seed(session, owner.id, request, said, hidden)]
+            readable = AgentValues(self._values, self._roster, self._roster[owner.id]).known()
+            shown = stored(seed[0], (key for key, _ in readable))
         writes, outcome = self._values.writes(), "failed" if said.error else "transferred"
         async with self._writing:
             done = await session.transfer(
@@ -293,7 +311,7 @@ class Turn:
                 change={**details, "text": text, **self._names(session.agent_id, request.to)},
                 answered=answered,
                 before=[*before, *requested],
-                after=[NewEvent("handoff.completed", details)],
+                after=[NewEvent("handoff.completed", {**details, **shown})],
                 seed=seed,
                 values=writes,
                 meta=self._state.dump(),
@@ -324,15 +342,26 @@ class Turn:
         closed = self._roster.text(queue.closed, language) if queue.closed else sentence("closed", language)
         return f"{text} {closed}"
 
-    def _seed(self, from_id: str, to_id: str, request: TransferRequest, said: Said) -> Item:
+    async def _seed(
+        self, session: IsolatedSession, to_id: str, request: TransferRequest, said: Said, hidden: list[Item] | None
+    ) -> Item:
+        from_id = session.agent_id
         now = [Line(NOT_YET, said.message_id, f"ai:{from_id}", said.text)] if said.text and said.error is None else []
-        shown = visible(
-            chain(now, reversed(self._lines), lines_of(self._read_log())),
-            self._roster[to_id].history,
-            seen=self._seen.get(to_id, 0),
-            pending=(message.seq for message in self._pending),
+        past = Past(
+            store=self._store,
+            team=self._team,
+            conversation_id=self.conversation_id,
+            newest_first=self._read_log,
+            seen=self._seen,
+            pending=[message.seq for message in self._pending],
+            value=self._values.get,
+            fresh=[*self._lines, *now],
+            own={from_id: await session.get_items() if hidden is None else hidden},
         )
-        return note(sender=from_id, reason=request.reason, brief=request.brief, lines=shown)
+        quiet = Handing("", "", request.brief)
+        handing = Handing(from_id, request.reason, request.brief) if hidden is None else quiet
+        seed, self._state = await seed_for(past, self._roster[to_id], handing, self._state)
+        return seed
 
     def _details(self, from_id: str, request: TransferRequest) -> dict[str, Any]:
         brief = request.brief.model_dump(exclude_defaults=True, mode="json")

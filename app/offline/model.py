@@ -16,10 +16,12 @@ from agents.items import TResponseInputItem, TResponseStreamEvent
 from agents.models.interface import ModelTracing
 from openai.types.responses.response_prompt_param import ResponsePromptParam
 
+from app.offline import summary
 from app.offline.conversation import read
 from app.offline.desk import FittedDesk
 from app.offline.responder import Answer
 from app.offline.situation import Situation
+from app.offline.steps import Say
 from app.offline.stream import Item, events_of, input_chars, item_of, response_of
 from app.offline.toolset import Toolset, toolset_of
 
@@ -87,6 +89,8 @@ class OfflineModel(Model):
     ) -> Item:
         if output_schema is not None and not output_schema.is_plain_text():
             raise UserError("The offline model answers in plain text only; an agent with an output_type needs another.")
+        if summary.is_wanted(system):
+            return item_of(Say(summary.extract(items)))
         toolset = NO_TOOLS if settings.tool_choice == "none" else toolset_of(tools)
         answer = await asyncio.to_thread(self._answer, system, items, toolset)
         return item_of(answer.step)

@@ -327,6 +327,8 @@ WORDS: Mapping[Any, str] = {
     "_text": "text, or one per language",
     "_id": "id",
     "_target": "target",
+    "_then": "target, or settings",
+    "_condition": "condition",
 }
 
 

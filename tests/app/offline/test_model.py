@@ -14,9 +14,11 @@ from app.offline.conversation import Note, parse_note, read
 from app.offline.encoder import SentenceEncoder
 from app.offline.provider import OfflineProvider
 from app.offline.stream import chunks
+from app.offline.summary import MAX_CHARS, extract
 from app.offline.texts import LANGUAGES, find, phrase
-from handoffs.history import note
+from handoffs.history import Line, note
 from handoffs.roster import Roster
+from handoffs.summary import TASK, to_read
 from handoffs.transfer import Brief
 
 
@@ -135,3 +137,27 @@ def test_a_filled_sentence_is_found_again_in_any_language() -> None:
         said = "42.\n" + phrase(language, "offer_transfer", question="where is {name}?", name="Orders")
         assert find("offer_transfer", said) == {"question": "where is {name}?", "name": "Orders"}
     assert find("ask", "Hello!") is None
+
+
+async def test_a_summary_is_extracted_in_plain_sentences(provider: OfflineProvider) -> None:
+    """handoffs.md 5: without a language model a summary is the old one and the first sentence of each message."""
+    lines = [
+        Line(1, "m1", "customer", "My parcel is late. I am angry."),
+        Line(2, "m2", "ai:orders", "它明天到。请放心。"),
+        Line(3, "m3", "customer", "A-10023"),
+    ]
+    runner = Agent(name="summary", instructions=TASK, model=provider.get_model("offline/welcome"))
+    result = await Runner.run(runner, to_read("They greeted us.", lines), run_config=RunConfig(tracing_disabled=True))
+
+    assert result.final_output == (
+        "They greeted us. customer: My parcel is late. [orders]: 它明天到。 customer: A-10023"
+    )
+
+
+def test_a_summary_does_not_grow_for_ever() -> None:
+    """handoffs.md 5: the newest part is kept."""
+    lines = [Line(n, f"m{n}", "customer", f"Question number {n} about the same thing.") for n in range(60)]
+    text = extract(to_read("", lines))
+
+    assert len(text) <= MAX_CHARS + 4
+    assert text.endswith("Question number 59 about the same thing.")
