@@ -20,7 +20,7 @@ from handoffs.context import TurnContext
 from handoffs.errors import Problem
 from handoffs.policy import Refused
 from handoffs.sdk_source import SdkAgent
-from handoffs.tools import transfer_schema, with_invocation
+from handoffs.tools import TRANSFER, transfer_schema, with_invocation
 
 log = logging.getLogger("frontdesk.sdk")
 
@@ -41,7 +41,7 @@ def from_handoffs(agent: Agent[Any], ids: Mapping[str, str]) -> tuple[dict[str, 
     found: dict[str, Handoff[Any, Any]] = {}
     problems: list[Problem] = []
     for place, one in enumerate(agent.handoffs):
-        made = one if isinstance(one, Handoff) else handoff(one)
+        made = one if isinstance(one, Handoff) else handoff(one, tool_name_override=TRANSFER)  # its own could collide
         target = leads_to(made)
         id_ = ids.get(target.name, "") if target is not None else ""
         why = "there is a second handoff to the same agent" if id_ in found else _why_not(made, target)

@@ -66,8 +66,8 @@ def prose(page: str) -> str:
 
 
 def write_files(page: str, folder: Path) -> bool:
-    """Write the blocks of a page that are files of an agents folder; whether there were any."""
-    files = [block for block in blocks(page) if block.note.startswith("agents/")]
+    """Write the blocks of a page that are files, of an agents folder or of a program; whether there were any."""
+    files = [block for block in blocks(page) if block.note.startswith(("agents/", "shop/"))]
     for block in files:
         path = folder / block.note
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -79,6 +79,7 @@ def test_every_example_is_of_a_kind_that_is_checked(page: str) -> None:
             ("yaml", "part"),
             ("markdown", "agents"),
             ("python", "agents"),
+            ("python", "shop"),
             ("python", "run"),
             ("console", ""),
             ("console", "exit"),
