@@ -31,6 +31,7 @@ from handoffs.roster import Roster
 
 MAX_FRAME_BYTES = 65_536  # of a websocket frame; app/protocol.py refuses smaller ones with a reason
 BACKLOG = 2048
+REQUESTS_END_S = 1  # for requests under way when we stop; turns have FRONTDESK_STOP_GRACE_S after that, 10 s in all
 POOL = str(Path("concurrent") / "futures" / "thread.py")
 
 
@@ -147,7 +148,7 @@ def _config(settings: Settings, desk: Desk) -> uvicorn.Config:
         ws_per_message_deflate=False,  # short frames: compression costs more memory than it saves bytes
         log_config=None,
         access_log=settings.log_level == "debug",
-        timeout_graceful_shutdown=max(1, round(settings.stop_grace_s)),
+        timeout_graceful_shutdown=REQUESTS_END_S,
     )
 
 
