@@ -128,7 +128,7 @@ async def serving(folder: Path, *script: Any) -> AsyncIterator[Serving]:
 
 
 async def test_a_stop_lets_the_answer_be_finished_and_sends_sockets_away(tmp_path: Path) -> None:
-    """SIGTERM while an agent writes: the socket is closed with 1012, the whole answer is stored, once, and exit is 0."""
+    """SIGTERM while an agent writes: the socket is closed with 1012, the whole answer is stored once, and exit is 0."""
     async with serving(tmp_path, Say(ANSWER, pace_s=0.15)) as server:
         async with server.widget() as peer:
             await peer.write("hello")
