@@ -93,9 +93,9 @@ def told(line: Line) -> str:
     return f"[{name}] said: {quote(line.text)}"
 
 
-def quote(text: str) -> str:
-    """Foreign text on lines of its own making only: no new line of the note, no note tag, not endless."""
-    short = text if len(text) <= MAX_LINE else text[:MAX_LINE] + " [...]"
+def quote(text: str, limit: int = MAX_LINE) -> str:
+    """Foreign text on lines of its own making only: no new line of the note, no note tag, `limit` characters long."""
+    short = text if len(text) <= limit else text[:limit] + " [...]"
     flat = re.sub(r"[\r\n\u2028\u2029]+", "\n  ", short.strip())
     return re.sub(rf"<\s*(/?)\s*{NOTE}", r"‹\1" + NOTE, flat, flags=re.IGNORECASE)
 

@@ -147,10 +147,16 @@ class AgentLimits(Model):
 
 
 class DeskLimits(Model):
-    """The loop guard: transfers in one turn, and in one conversation."""
+    """The loop guard: transfers in one turn, and in one conversation; and how much agents may ask each other.
+
+    `asks_per_turn` counts every request to an agent as a tool, those of asked agents too; `ask_depth` is how long a
+    chain may get: 1 means that an asked agent asks nobody.
+    """
 
     transfers_per_turn: int = Field(default=4, ge=1, le=50)
     transfers_per_conversation: int = Field(default=20, ge=1, le=1000)
+    asks_per_turn: int = Field(default=12, ge=0, le=200)
+    ask_depth: int = Field(default=3, ge=1, le=10)
 
 
 class QueueSpec(Model):
@@ -176,6 +182,14 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
+def _compiles(value: str | None) -> str | None:
+    try:
+        re.compile(value or "")
+    except re.error as error:
+        raise PydanticCustomError("pattern", "this is not a regular expression: {why}", {"why": str(error)}) from None
+    return value
+
+
 class ValueContract(Model):
     """What a shared value may be. `sensitive` values are masked in logs, prompts of others and exports."""
 
@@ -186,16 +200,7 @@ class ValueContract(Model):
     max_length: int = Field(default=2000, ge=1, le=100_000)
     sensitive: bool = False
 
-    @field_validator("pattern")
-    @classmethod
-    def _pattern_compiles(cls, value: str | None) -> str | None:
-        try:
-            re.compile(value or "")
-        except re.error as error:
-            raise PydanticCustomError(
-                "pattern", "this is not a regular expression: {why}", {"why": str(error)}
-            ) from None
-        return value
+    _pattern_compiles = field_validator("pattern")(_compiles)
 
     def why_not(self, value: Any) -> str | None:
         """None when `value` fits; else a sentence with what came and what is allowed (raise ValueInvalid with it)."""
@@ -208,6 +213,18 @@ class ValueContract(Model):
         if isinstance(value, str | list | tuple | dict) and len(value) > self.max_length:
             return f"expected at most {self.max_length} characters or entries, got {len(value)}"
         return None
+
+
+class Declared(Model):
+    """One argument that an asked agent takes, or one part of its result. A `list` holds texts."""
+
+    type: Literal["string", "integer", "number", "boolean", "list"] = "string"
+    description: str = ""
+    allowed: tuple[str | int | float | bool, ...] = ()
+    pattern: str | None = None
+    required: bool = True
+
+    _pattern_compiles = field_validator("pattern")(_compiles)
 
 
 class DeskSpec(Model):
@@ -250,6 +267,8 @@ class AgentSettings(Model):
     examples: tuple[str, ...] = ()
     transfer_to: tuple[Target, ...] = ()
     ask: tuple[Id, ...] = ()
+    arguments: Mapping[Id, Declared] = Field(default_factory=dict)
+    result: Mapping[Id, Declared] = Field(default_factory=dict)
     then: tuple[Then, ...] = ()
     returns_to: Id | None = None
     history: History = History()
