@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from handoffs.policy import Decide, Decision, Refused
 from handoffs.recorder import Recorder
+from handoffs.roster import AgentSpec
 from handoffs.transfer import TransferRequest
 
 
@@ -32,6 +33,10 @@ class Values(Protocol):
         """The readable values that are set."""
         ...
 
+    def seen_by(self, agent: AgentSpec) -> Values:
+        """The same values under the contract of `agent`, which is asked as a tool."""
+        ...
+
 
 class Ledger(Protocol):
     """Writes down calls that change something outside (see handoffs/ledger.py)."""
@@ -43,8 +48,20 @@ class Ledger(Protocol):
     async def finish(self, key: str, result: str) -> str: ...
 
 
-def _undecided(to: str) -> Decision:
+def stays_inside(to: str) -> Decision:
+    """What becomes of a transfer where nobody may move the conversation: refused."""
     return Refused(to, "transfers are not possible here.", ())
+
+
+def _unobserved(kind: str, data: Mapping[str, Any]) -> None:
+    """Nobody looks."""
+
+
+@dataclass
+class Asks:
+    """Counts the requests to agents as tools, over the whole turn."""
+
+    made: int = 0
 
 
 @dataclass
@@ -53,6 +70,10 @@ class TurnContext:
 
     `language` is the customer's (a code from desk.yaml); `data_dir` is a folder that tools may keep files in;
     `idempotency_key` is the same when this turn is run again after a crash, and different for each tool call.
+
+    An agent that is asked as a tool has a context of its own. `path` then leads to it from the owner, `deadline` (of
+    the event loop's clock, 0: none) is when it must have answered. `observe(kind, data)` tells observers what happens
+    inside; nothing of it reaches the customer or the caller's history.
     """
 
     conversation_id: str
@@ -66,10 +87,14 @@ class TurnContext:
     request: TransferRequest | None = None
     refusals: list[dict[str, str]] = field(default_factory=list)
     allowed_targets: tuple[str, ...] = ()
-    decide: Decide = _undecided
+    decide: Decide = stays_inside
     ledger: Ledger | None = None
     app: Any = None  # the context object of SDK agents, when `Roster.from_agents` was told how to make it
     recorder: Recorder | None = None
+    path: tuple[str, ...] = ()
+    deadline: float = 0.0
+    asks: Asks = field(default_factory=Asks)
+    observe: Callable[[str, Mapping[str, Any]], None] = _unobserved
 
     def idempotency_key(self, tool_name: str, arguments: str) -> str:
         """A key for an outside system, stable across re-runs of the same call in the same turn."""

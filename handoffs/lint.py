@@ -81,13 +81,6 @@ def _agent_errors(roster: Roster, agent: AgentSpec, tools: Toolbox) -> Iterator[
     yield from _conditions(roster, agent)
     if problem := function_problem(roster, agent):
         yield problem
-    yield from _not_yet(roster, agent)
-
-
-def _not_yet(roster: Roster, agent: AgentSpec) -> Iterator[Problem]:
-    """Parts of the format that this version reads and does not carry out: nobody may believe that they work."""
-    if agent.ask and all(roster.knows(target) for target in agent.ask):
-        yield _problem(agent, "ask", "agents as tools do not work in this version; use transfer_to")
 
 
 def _conditions(roster: Roster, agent: AgentSpec) -> Iterator[Problem]:

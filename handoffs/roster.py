@@ -226,6 +226,16 @@ class Declared(Model):
 
     _pattern_compiles = field_validator("pattern")(_compiles)
 
+    @field_validator("allowed")
+    @classmethod
+    def _allowed_are_of_the_type(cls, value: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
+        kind = info.data.get("type", "string")
+        of_type = [entry for entry in value if kind != "list" and ValueContract(type=kind).why_not(entry) is None]
+        if len(of_type) != len(value):
+            why = "a list cannot have them" if kind == "list" else f"expected values of the type {kind}"
+            raise PydanticCustomError("allowed", "{why}, got {got}", {"why": why, "got": ", ".join(map(repr, value))})
+        return value
+
 
 class DeskSpec(Model):
     """desk.yaml. `on_error` is the owner after a failure for agents that name none; by default the first queue."""

@@ -15,8 +15,13 @@ class AgentValues:
 
     def __init__(self, draft: ValuesDraft, roster: Roster, agent: AgentSpec) -> None:
         self._draft = draft
+        self._roster = roster
         self._contracts = roster.desk.values
         self._agent = agent
+
+    def seen_by(self, agent: AgentSpec) -> AgentValues:
+        """The same working copy under the contract of `agent`."""
+        return AgentValues(self._draft, self._roster, agent)
 
     @property
     def readable(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from typing import Protocol
 
 from agents import Agent, FunctionTool, ModelProvider, ModelSettings, RunConfig, RunContextWrapper, Tool
 
+from handoffs.ask import ask_tools
 from handoffs.context import TurnContext
 from handoffs.encoder import Encoder
 from handoffs.knowledge import Knowledge, load_passages
@@ -75,13 +77,15 @@ class Team:
         targets = allowed_targets(self.roster, spec, has_value)
         context.allowed_targets = targets
         context.decide = lambda to: decide(self.roster, spec, to, state=state, allowed=targets, has_value=has_value)
+        if spec.ask:
+            context.deadline = asyncio.get_running_loop().time() + spec.limits.seconds
         key = (spec.id, targets, context.language)
         if key not in self._agents:
             self._agents[key] = self._make(spec, targets, context.language)
         return self._agents[key]
 
     def _make(self, spec: AgentSpec, targets: tuple[str, ...], language: str) -> Agent[TurnContext]:
-        tools: list[Tool] = [*self.tools[spec.id]]
+        tools: list[Tool] = [*self.tools[spec.id], *ask_tools(self, spec, language)]
         if targets:
             tools.append(transfer_tool(targets, transfer_description(self.roster, targets, language)))
         text = instructions(self.roster, spec, language=language, targets=targets)

@@ -11,7 +11,7 @@ import logging
 import secrets
 from typing import Any
 
-from handoffs.context import TurnContext
+from handoffs.context import Asks, TurnContext
 from handoffs.errors import ModelFailed
 from handoffs.history import Line, customer_item
 from handoffs.ledger import Ledger
@@ -61,6 +61,7 @@ class Turn:
         self._seen = dict(grant.conversation.seen)
         self._attempts = grant.conversation.attempts
         self._failures = 0
+        self._asks = Asks()
         self._step = 0
         self._writing = asyncio.Lock()  # a renewal must not meet a transfer that is changing the token
         self._lost = False
@@ -153,6 +154,7 @@ class Turn:
             variables=dict(self._roster.desk.variables),
             ledger=Ledger(self._store, self.conversation_id, self.token),
             recorder=self._record,
+            asks=self._asks,
         )
         agent = self._team.agent(spec, context, self._state)
         self._record.model = agent.model if isinstance(agent.model, str) else type(agent.model).__name__

@@ -18,7 +18,7 @@ from handoffs.history import customer_item, note
 from handoffs.knowledge import Knowledge
 from handoffs.policy import Accepted
 from handoffs.prompt import transfer_description
-from handoffs.roster import HUMAN, Roster
+from handoffs.roster import HUMAN, AgentSpec, Roster
 from handoffs.tools import end_on_request, search_tool, transfer_tool
 from handoffs.transfer import Brief, TransferRequest
 
@@ -36,6 +36,9 @@ class SharedValues(dict[str, Any]):
 
     def known(self) -> Iterator[tuple[str, Any]]:
         return iter(self.items())
+
+    def seen_by(self, agent: AgentSpec) -> SharedValues:
+        return self
 
 
 @dataclass
