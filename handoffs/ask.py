@@ -228,7 +228,7 @@ async def _in_time(runner: FunctionTool, call: ToolContext[TurnContext], items: 
     except TimeoutError:
         if not limit.expired():
             raise  # a tool's or a server's own
-        raise NoAnswer(f"nothing came within {seconds:.3g} seconds") from None
+        raise NoAnswer(f"nothing came within {seconds:.2g} seconds") from None
 
 
 def _decoded(options: StructuredToolInputBuilderOptions) -> list[TResponseInputItem]:

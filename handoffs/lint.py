@@ -12,6 +12,7 @@ from pathlib import Path
 
 from handoffs.conditions import Comparison
 from handoffs.errors import Problem, RosterInvalid, Severity
+from handoffs.lint_ask import ask_problems
 from handoffs.loader import DESK, load_roster, suggest
 from handoffs.roster import HUMAN, AgentSpec, Roster, Text
 from handoffs.seeds import function_problem
@@ -53,6 +54,7 @@ def lint(roster: Roster, tools: Toolbox) -> list[Problem]:
     found = [
         *_desk_targets(roster),
         *(problem for agent in roster.agents.values() for problem in _agent_errors(roster, agent, tools)),
+        *ask_problems(roster),
         *tools.problems,
         *_unreachable(roster),
         *_dead_ends(roster),

@@ -18,7 +18,7 @@ from app.offline.sentences import split
 from app.offline.situation import Situation
 from app.offline.steps import Call, Say, Step
 from app.offline.texts import find, is_own
-from app.offline.work import Done, Missing, Outcome, Quoted, Unknown, next_outcome, wanted
+from app.offline.work import Done, Missing, Outcome, Quoted, Unknown, ask, next_outcome, wanted
 from handoffs.encoder import Encoder
 
 REQUESTS_ANSWERED = 3  # of one turn; the rest of a longer list is for the customer to repeat
@@ -113,7 +113,7 @@ class Responder:
             goal = next(iter(decision.open_questions), "") or self._pending_text(at) or decision.text
             return self._to_person(at, goal, decision.target, decision.open_questions[1:])
         if decision.rule is Rule.TRANSFER:
-            moved = self._move(at, decision)
+            moved = self._ask(at, decision) or self._move(at, decision)
             if moved is not None:
                 return moved
             decision = Decision(Rule.OWN, at.me, decision.text, (decision.text,), trace=decision.trace)
@@ -121,6 +121,16 @@ class Responder:
         if requests:
             return self._work(at, requests[:REQUESTS_ANSWERED], decision)
         return Say(self._talk(at, decision))
+
+    def _ask(self, at: Situation, decision: Decision) -> Step | None:
+        """What a colleague who can only be asked says to it; None when there is none, or it gave no answer."""
+        tool = at.tools.asking(decision.target)
+        outcome = ask(at, tool, decision.text) if tool else Unknown()
+        if isinstance(outcome, Call):
+            return outcome
+        if isinstance(outcome, Missing):
+            return Say(at.say("slot", what=wanted(outcome.slot, at.language)))
+        return Say(outcome.text) if isinstance(outcome, Done) and outcome.text else None
 
     def _move(self, at: Situation, decision: Decision) -> Step | None:
         """The transfer; words when there is no way there; None to go on as if it were the agent's own subject."""

@@ -14,6 +14,7 @@ from app.offline.slots import Slot, slots_of
 TRANSFER = "transfer_to_agent"
 SEARCH = "search_knowledge"
 HUMAN = "human:"
+ASK = "ask_"  # a colleague that answers while this agent keeps the conversation
 _LINE = re.compile(r"^\s*[-*]\s*([a-z][a-z0-9_:]*)\s*:\s*(.+)$", re.MULTILINE)
 # Names that start like this only look something up; any other tool does something and needs an explicit wish.
 READ_VERBS = frozenset(
@@ -30,11 +31,19 @@ class OwnTool:
     slots: tuple[Slot, ...]
 
     @property
+    def asks(self) -> str:
+        """The colleague that the tool asks; empty for any other tool."""
+        return self.name.removeprefix(ASK) if self.name.startswith(ASK) else ""
+
+    @property
     def only_reads(self) -> bool:
-        return self.name.split("_")[0] in READ_VERBS
+        """Asking counts: whether anything is done is for the colleague to decide, who reads the same wish."""
+        return bool(self.asks) or self.name.split("_")[0] in READ_VERBS
 
     def texts(self) -> list[str]:
         """What stands for the tool when a message is compared with it: its name in words, its description's lines."""
+        if self.asks:
+            return [self.description.partition("\n")[0]]  # what the colleague is for; below it stands how to ask
         lines = [line.strip() for line in re.split(r"\n+|(?<=[.!?])\s+|(?<=[。！？])", self.description)]
         return list(dict.fromkeys([self.name.replace("_", " "), *(line for line in lines if len(line) > 3)]))
 
@@ -54,6 +63,11 @@ class Toolset:
     @property
     def humans(self) -> tuple[str, ...]:
         return tuple(target for target in self.targets if target.startswith(HUMAN))
+
+    def asking(self, agent_id: str) -> OwnTool | None:
+        """The tool that asks this agent, when there is no way to transfer to it."""
+        ways = (tool for tool in self.own if tool.asks == agent_id and agent_id not in self.targets)
+        return next(ways, None)
 
     def human_for(self, *subjects: str) -> str | None:
         """The human target for the first subject (agent id) that has one of its name, else the first; None without."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from handoffs.encoder import Encoder
 TOOL_FLOOR = 0.36  # cosine of a request to a tool's name or description; below it a tool is never called
 TOOL_SURE = 0.50  # from here a tool goes before the knowledge
 LOOK_FIRST = 0.20  # a tool that looks something up may be this much less near than one that changes something
+_ANSWER = re.compile(r"\A<handoff-note [^>]*>\nFrom: .*\nAnswer: (.*)\n</handoff-note>\Z", re.DOTALL)
 SLOT_BONUS = 0.10  # the request itself carries a value that only this kind of tool asks for
 
 
@@ -137,8 +139,26 @@ def _use(at: Situation, tool: OwnTool, request: str) -> Outcome | Call:
         return Missing(missing)
     for call in at.talk.called(tool.name):
         if dict(call.arguments) == arguments:
-            return Done((call.output or "").strip())
+            return answered(call.output or "") if tool.asks else Done((call.output or "").strip())
     return Call(tool.name, arguments)
+
+
+def ask(at: Situation, tool: OwnTool, request: str) -> Outcome | Call:
+    """What the colleague said about a request, or the call that asks."""
+    return _use(at, tool, request)
+
+
+def answered(output: str) -> Outcome:
+    """A colleague's words out of the note that carries them; nothing is known when there is no note: it failed."""
+    found = _ANSWER.search(output)
+    if found is None:
+        return Unknown()
+    text = found[1].replace("\n  ", "\n").strip()
+    try:
+        parts = json.loads(text)
+    except ValueError:
+        return Done(text)
+    return Done("\n".join(f"{key}: {value}" for key, value in parts.items()) if isinstance(parts, dict) else text)
 
 
 def fill(at: Situation, tool: OwnTool, request: str) -> tuple[dict[str, Any], Slot | None]:
@@ -154,6 +174,8 @@ def fill(at: Situation, tool: OwnTool, request: str) -> tuple[dict[str, Any], Sl
             return arguments, slot
         if value is not None:
             arguments[slot.name] = value
+    if tool.asks and "request" in arguments:  # a colleague sees nothing else: a number may stand in another sentence
+        arguments["request"] = at.talk.text if request in at.talk.text else f"{request}\n{at.talk.text}"
     return arguments, None
 
 

@@ -59,7 +59,7 @@ def test_a_folder_that_cannot_be_read_gives_the_loaders_problems(tmp_path: Path)
             "no agent `fraud_check` (there are: billing, triage)",
         ),
         ("transfer_to: [human:support]\nread_only: [refund]", "read_only.0", "not a tool of this agent"),
-        ("transfer_to: [human:support]\nask: [triage]", "ask", "do not work in this version"),
+        ("transfer_to: [human:support]\nask: [billing]", "ask.0", "this agent itself"),
         ("transfer_to: [human:support]\nthen: [trage]", "then.0", "did you mean `triage`?"),
         ("transfer_to: [human:support]\nreturns_to: desk", "returns_to", "no agent `desk`"),
         ("transfer_to: [human:support]\non_error: human:nobody", "on_error", "no queue `human:nobody`"),
