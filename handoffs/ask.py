@@ -25,6 +25,7 @@ from agents.exceptions import MaxTurnsExceeded
 from agents.items import ModelResponse, TResponseInputItem
 from agents.tool_context import ToolContext
 from openai.types.responses import ResponseOutputMessage
+from pydantic_core import to_json
 
 from handoffs.context import TurnContext, stays_inside
 from handoffs.history import NOTE, customer_item, quote
@@ -181,7 +182,7 @@ def asked_agent(team: Team, spec: AgentSpec, way: Way, language: str, depth: int
     def with_values(run: RunContextWrapper[TurnContext], _: Agent[TurnContext]) -> str:
         return text + known_values(run.context.values.known())
 
-    return Agent(
+    made = Agent(
         name=spec.id,
         instructions=with_values,
         tools=[*team.tools[spec.id], *ask_tools(team, spec, language, depth + 1)],
@@ -190,6 +191,7 @@ def asked_agent(team: Team, spec: AgentSpec, way: Way, language: str, depth: int
         tool_use_behavior=end_on_request,
         output_type=DeclaredResult(way.result) if way.result else None,
     )
+    return team.dressed(spec, made)
 
 
 def _may_ask(team: Team, context: TurnContext, asked: AgentSpec) -> None:
@@ -244,7 +246,7 @@ async def _answer(result: RunResult | RunResultStreaming) -> str:
         if not result.final_output.strip():
             raise NoAnswer("it said nothing")
         return Answer(result.final_output.strip())
-    return Answer(json.dumps(result.final_output, ensure_ascii=False))
+    return Answer(to_json(result.final_output, fallback=str).decode())
 
 
 def answered(agent_id: str, text: str) -> str:

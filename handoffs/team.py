@@ -101,6 +101,10 @@ class Team:
             model_settings=self.models.settings,
             tool_use_behavior=end_on_request,
         )
+        return self.dressed(spec, made)
+
+    def dressed(self, spec: AgentSpec, made: Agent[TurnContext]) -> Agent[TurnContext]:
+        """`made`; for an agent of the SDK its own copy that runs as `made` would."""
         if spec.sdk is None:
             return made
         people = approval_target(self.roster, spec)

@@ -357,7 +357,7 @@ async def test_typed_result_reaches_the_caller_as_json(
 
     await said(router, conversation_id)
 
-    assert 'Answer: {"verdict": "risky", "score": 0.5}' in told(billing)
+    assert 'Answer: {"verdict":"risky","score":0.5}' in told(billing)
     schema = check.calls[0].output_schema
     assert schema is not None and schema.json_schema()["required"] == ["verdict", "score"]
 
