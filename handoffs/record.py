@@ -94,9 +94,10 @@ def split_id(run_id: str) -> tuple[str, str]:
 
 
 def outputs(part: Part) -> Iterator[Mapping[str, Any]]:
-    """Every item that models gave in this part."""
+    """Every item that the owner's model gave in this part; not those of agents that it asked."""
     for call in part.get("calls", ()):
-        yield from call.get("output", ())
+        if not call.get("path"):
+            yield from call.get("output", ())
 
 
 def tool_calls(part: Part) -> list[dict[str, Any]]:

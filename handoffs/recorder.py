@@ -30,11 +30,15 @@ DIGEST_BYTES = 8  # tells apart what two runs saw; it protects nothing
 
 
 class Call:
-    """One call of a model: what went in (by reference, hashed at the commit) and what came out."""
+    """One call of a model: what went in (by reference, hashed at the commit) and what came out.
 
-    __slots__ = ("_begun", "at", "error", "input", "instructions", "items", "ms", "output", "usage")
+    `path` leads from the owner to an agent that was asked as a tool; empty for the owner's own calls.
+    """
 
-    def __init__(self, instructions: str | None, given: str | Sequence[Any]) -> None:
+    __slots__ = ("_begun", "at", "error", "input", "instructions", "items", "ms", "output", "path", "usage")
+
+    def __init__(self, instructions: str | None, given: str | Sequence[Any], path: Sequence[str]) -> None:
+        self.path = path
         self.at = time.time()
         self._begun = time.perf_counter()
         self.instructions = instructions
@@ -68,6 +72,8 @@ class Call:
             "output": self.output,
             "usage": tokens(self.usage),
         }
+        if self.path:
+            found["path"] = self.path
         if self.error:
             found["error"] = self.error
         return found
@@ -116,9 +122,9 @@ class Recorder:
         self._calls, self._items, self._refusals = [], (), ()
         self._pending, self._text, self._error = pending, "", None
 
-    def call(self, instructions: str | None, given: str | Sequence[Any]) -> Call:
+    def call(self, instructions: str | None, given: str | Sequence[Any], path: Sequence[str] = ()) -> Call:
         """A model is asked now; say `answered` or `failed` on the call that comes back."""
-        call = Call(instructions, given)
+        call = Call(instructions, given, path)
         self._calls.append(call)
         return call
 

@@ -119,7 +119,7 @@ def http() -> str:
 def error_codes() -> str:
     """Every `error.code` with its status."""
     found = {code: status for status, code in STATUS.values()}
-    source = (ROOT / "app" / "api.py").read_text() + (ROOT / "app" / "api_errors.py").read_text()
+    source = "".join(path.read_text() for path in sorted((ROOT / "app").glob("*.py")))
     found |= {code: int(status) for status, code in re.findall(r"\b(?:Refused|answer)\((\d{3}), \"(\w+)\"", source)}
     found |= {code: status for status, code in CODES.items() if code not in found}
     rows = sorted((str(status), f"`{code}`") for code, status in found.items())
