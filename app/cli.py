@@ -1,4 +1,4 @@
-"""The command line: `frontdesk serve | worker | chat | check | init | conversations | show | timeline | eval | key`.
+"""The command line: `frontdesk serve | worker | chat | check | init | conversations | show | runs | eval | key ...`.
 
 Each command lives in app/commands/ and is imported when it runs, so that `frontdesk --help` is quick. Whatever goes
 wrong ends in `main`: one message on stderr and an exit code of `ExitCode`, never a traceback (unless --debug).
@@ -210,6 +210,35 @@ def timeline(
         print_json(view)
     else:
         out.print(timeline_page(view), soft_wrap=True)
+
+
+@cli.command(epilog=EXIT_CODE_HELP)
+def runs(
+    what: Annotated[
+        str | None,
+        typer.Argument(metavar="WHAT", help="The id of a conversation, to list its runs only; or show, or replay."),
+    ] = None,
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="With show or replay: a run, as the list names it.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many, newest first.")] = 20,
+    after: Annotated[
+        str | None, typer.Option(help="Go on behind this run, as the end of a list says.", show_default=False)
+    ] = None,
+    url: UrlOption = None,
+    key: KeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List what agents did, run by run; `show RUN` has one of them call by call."""
+    from app.commands.runs import asked_for, run_list, run_page
+
+    command, id_ = asked_for(what, run_id)
+    if command == "list":
+        found = _ask(url, key, lambda api: api.runs(id_, after, limit))
+        print_json(found) if as_json else out.print(run_list(found), soft_wrap=True)
+        return
+    run = _ask(url, key, lambda api: api.run(id_))
+    print_json(run) if as_json else out.print(run_page(run), soft_wrap=True)
 
 
 def _ask(url: str | None, key: str | None, question: Any) -> dict[str, Any]:

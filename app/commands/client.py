@@ -86,6 +86,15 @@ class Api:
         """Who owned one conversation, one tenure after the other; CommandFailed (NOT_FOUND) when there is none."""
         return self._get(f"/v1/conversations/{quote(conversation_id, safe='')}/timeline")
 
+    def runs(self, conversation_id: str | None, after: str | None, limit: int) -> dict[str, Any]:
+        """`{"runs": [...], "next": ...}`, newest first; CommandFailed (NOT_FOUND) for an unknown conversation."""
+        query = {"conversation": conversation_id, "after": after, "limit": limit}
+        return self._get("/v1/runs", **{name: value for name, value in query.items() if value is not None})
+
+    def run(self, run_id: str) -> dict[str, Any]:
+        """One run whole; CommandFailed (NOT_FOUND) when there is no record of it."""
+        return self._get(f"/v1/runs/{quote(run_id, safe='')}")
+
     def close(self) -> None:
         self._http.close()
 

@@ -162,6 +162,39 @@ def test_timeline_tells_each_owner_and_why(server: Server, conversation: dict[st
     assert [tenure["owner"]["id"] for tenure in json.loads(done.stdout)["tenures"]] == ["triage", "billing"]
 
 
+def test_runs_are_listed_and_shown_call_by_call(server: Server, conversation: dict[str, Any]) -> None:
+    """handoffs.md 2.5: who had it, what was called and what was decided, for people and for programs."""
+    at = ("--url", server.url)
+    listed = frontdesk("runs", conversation["id"], *at, cwd=server.folder).stdout
+    assert "ai:triage → ai:billing  answered" in listed
+    as_json = frontdesk("runs", conversation["id"], *at, "--json", cwd=server.folder).stdout
+    (run,) = json.loads(as_json)["runs"]
+    shown = frontdesk("runs", "show", run["id"], *at, cwd=server.folder).stdout
+    order = [shown.index(text) for text in ("ai:triage", "tool: transfer_to_agent(", "transfer: to billing", "said: ")]
+    assert order == sorted(order)
+    one = json.loads(frontdesk("runs", "show", run["id"], *at, "--json", cwd=server.folder).stdout)
+    assert [step["owner"] for step in one["steps"]] == ["ai:triage", "ai:billing"]
+    page = json.loads(frontdesk("runs", "--limit", "1", *at, "--json", cwd=server.folder).stdout)
+    assert page["runs"][0]["id"] == run["id"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("show",), ExitCode.USAGE, "needs the id of a run"),
+        (("c_x", "c_y"), ExitCode.USAGE, "takes the id of a conversation"),
+        (("show", "c_x~1"), ExitCode.NOT_FOUND, "no record of a run"),
+        (("c_nobody",), ExitCode.NOT_FOUND, "c_nobody"),
+    ],
+)
+def test_runs_that_are_not_there_are_said_to_be(
+    server: Server, arguments: tuple[str, ...], code: ExitCode, says: str
+) -> None:
+    """A mistake is told from a run that nobody recorded."""
+    done = frontdesk("runs", *arguments, "--url", server.url, cwd=server.folder)
+    assert done.returncode == code and says in done.stderr
+
+
 def test_an_unknown_conversation_is_not_found(server: Server) -> None:
     """A wrong id has its own exit code and sentence."""
     done = frontdesk("show", "c_nosuch", "--url", server.url, cwd=server.folder)
