@@ -315,7 +315,7 @@ class Connection:
 
     async def _enqueue(self, frame: Send) -> Ack:
         own_id = message_id(self._cid, frame.cid)  # a cid may have characters that an id of the store may not
-        message = CustomerMessage(own_id, frame.text, self._language, frame.cid)
+        message = CustomerMessage(own_id, frame.text, self._language, frame.cid, self._visitor.visitor_id)
         receipt = await self._desk.router.receive(self._cid, message)
         return Ack(re=frame.id, cid=frame.cid, mid=receipt.message_id, seq=receipt.seq, dup=receipt.duplicate)
 

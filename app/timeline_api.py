@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import APIRouter, Depends
@@ -13,7 +12,7 @@ from app.api_errors import responses
 from app.api_models import Answer, OwnerView
 from app.desk import Desk
 from app.desk_view import owner_view
-from app.masking import HIDDEN, Masker
+from app.masking import Masker
 from app.public_view import iso
 from handoffs.roster import Roster
 from handoffs.timeline import Spent, Tenure, tenures
@@ -37,7 +36,8 @@ class SpentView(Answer):
 class TenureView(Answer):
     """One stay of one owner. `until` is null while it lasts; `previous` is null for the first one.
 
-    `seed` and `values` are what it was shown when it took over. `spent` is null where no run was recorded.
+    `seed` is what it was shown when it took over, `values` the names of the shared values that came with it. `spent`
+    is null where no run was recorded.
     """
 
     owner: OwnerView
@@ -52,7 +52,7 @@ class TenureView(Answer):
     seq: int
     brief: dict[str, Any]
     seed: list[str]
-    values: dict[str, Any]
+    values: list[str]
     received: int
     answered: int
     wrote: int
@@ -120,17 +120,13 @@ def _view(tenure: Tenure, now: int, names: _Names, mask: Masker) -> TenureView:
         seq=tenure.seq,
         brief=mask.deep(tenure.brief),
         seed=[mask.text(text) for text in tenure.seed],
-        values=_shown(tenure.values, mask),
+        values=list(tenure.values),
         received=tenure.received,
         answered=tenure.answered,
         wrote=tenure.wrote,
         refused=tenure.refused,
         spent=_spent(tenure.spent),
     )
-
-
-def _shown(values: Mapping[str, Any], mask: Masker) -> dict[str, Any]:
-    return {key: HIDDEN if mask.hides(key) else mask.deep(value) for key, value in values.items()}
 
 
 def _spent(spent: Spent | None) -> SpentView | None:

@@ -25,6 +25,14 @@ class Values(Protocol):
         """Set `key` when the turn commits; ValueNotAllowed or ValueInvalid when the contract says no."""
         ...
 
+    def increment(self, key: str, by: int | float = 1) -> int | float:
+        """Count `key` up when the turn commits; what it is then. Two who count at the same time both count."""
+        ...
+
+    def update(self, key: str, change: Callable[[Any], Any]) -> Any:
+        """Set `key` to `change(old)`; what it is then. `change` is called again when others changed it meanwhile."""
+        ...
+
     def is_set(self, key: str) -> bool:
         """Whether `key` has a true value; asked by entry conditions, whoever may read it."""
         ...

@@ -191,7 +191,10 @@ def _compiles(value: str | None) -> str | None:
 
 
 class ValueContract(Model):
-    """What a shared value may be. `sensitive` values are masked in logs, prompts of others and exports."""
+    """What a shared value may be. `sensitive` values are masked in logs, prompts of others and exports.
+
+    `lifetime` says how long it is kept: until the turn rests, with the conversation, or for all of a visitor's.
+    """
 
     type: Literal["string", "integer", "number", "boolean", "list", "map"] = "string"
     description: str = ""
@@ -199,6 +202,7 @@ class ValueContract(Model):
     allowed: tuple[str | int | float | bool, ...] = ()
     max_length: int = Field(default=2000, ge=1, le=100_000)
     sensitive: bool = False
+    lifetime: Literal["turn", "conversation", "customer"] = "conversation"
 
     _pattern_compiles = field_validator("pattern")(_compiles)
 

@@ -66,12 +66,16 @@ RETRIES = 5  # of a hand back whose log moved on between reading and writing
 
 @dataclass(frozen=True, slots=True)
 class CustomerMessage:
-    """What a door received. `message_id` is the client's own id: the same id again is the same message."""
+    """What a door received. `message_id` is the client's own id: the same id again is the same message.
+
+    `customer` is the id of the visitor that the door has identified; it is kept with a conversation that begins now.
+    """
 
     message_id: str
     text: str
     language: str = ""
     client_id: str = ""
+    customer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +158,7 @@ class Router:
             message.message_id,
             data,
             start=Owner.ai(roster.desk.start),
-            meta=RouterState(language=language, roster=roster.version).dump(),
+            meta=RouterState(language=language, roster=roster.version, customer=message.customer).dump(),
             claim=self._works and not self._draining and conversation_id not in self._turns,
             hint=self._hints.get(conversation_id, ""),
         )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from handoffs.errors import ValueInvalid, ValueNotAllowed
 from handoffs.roster import AgentSpec, Roster
-from sessions.values import ValuesDraft
+from handoffs.turn_values import Draft
 
 
 class AgentValues:
     """`handoffs.context.Values` over the turn's working copy, for one agent."""
 
-    def __init__(self, draft: ValuesDraft, roster: Roster, agent: AgentSpec) -> None:
+    def __init__(self, draft: Draft, roster: Roster, agent: AgentSpec) -> None:
         self._draft = draft
         self._roster = roster
         self._contracts = roster.desk.values
@@ -34,12 +34,37 @@ class AgentValues:
         return self._draft.get(key, default)
 
     def set(self, key: str, value: Any) -> None:
+        self._may_write(key)
+        self._fits(key, value)
+        self._draft.set(key, value)
+
+    def increment(self, key: str, by: int | float = 1) -> int | float:
+        """Count a value up (one that is not set counts as 0) and give what it is now, as far as this turn knows."""
+        contract = self._contracts.get(key)
+        if contract is not None and contract.type not in ("integer", "number"):
+            raise ValueInvalid(key, f"only an integer or a number can be counted up, and it is a {contract.type}")
+        counted: int | float = self.update(key, lambda value: (value or 0) + by)
+        return counted
+
+    def update(self, key: str, change: Callable[[Any], Any]) -> Any:
+        """Set a value to what `change` makes of it. ValueNotAllowed and ValueInvalid as `set`."""
+        self._may_write(key)
+
+        def checked(value: Any) -> Any:
+            changed = change(value)
+            self._fits(key, changed)
+            return changed
+
+        return self._draft.update(key, checked)
+
+    def _may_write(self, key: str) -> None:
         if key not in self._agent.values.write:
             raise ValueNotAllowed(key, agent_id=self._agent.id, action="write", allowed=self._agent.values.write)
+
+    def _fits(self, key: str, value: Any) -> None:
         why = self._contracts[key].why_not(value) if key in self._contracts else "desk.yaml has no contract for it"
         if why:
             raise ValueInvalid(key, why)
-        self._draft.set(key, value)
 
     def is_set(self, key: str) -> bool:
         """Whether `key` has a true value; for entry conditions, which every agent's transfer may ask about."""

@@ -17,6 +17,8 @@ class RouterState(BaseModel):
     `transfers` counts them over the whole conversation, `language` is the customer's. `labels` are results that a route
     can branch on (`approval.issue_refund` -> `refused`), next to the shared values. `summary` tells what was said
     up to the message `summary_seq`, for agents with `history: {mode: summary}`.
+    `passing` are the shared values that live as long as this turn, under its id; `customer` is the visitor whose
+    conversation this is, if the door knows them.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -29,6 +31,8 @@ class RouterState(BaseModel):
     labels: Mapping[str, str] = Field(default_factory=dict)
     summary: str = ""
     summary_seq: int = 0
+    passing: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
+    customer: str = ""
 
     @classmethod
     def of(cls, meta: Mapping[str, Any]) -> RouterState:
@@ -42,7 +46,7 @@ class RouterState(BaseModel):
 
     def rested(self) -> RouterState:
         """After the turn's last commit: the customer is next."""
-        return self.model_copy(update={"trail": (), "plan": ()})
+        return self.model_copy(update={"trail": (), "plan": (), "passing": {}})
 
     def dump(self) -> dict[str, Any]:
         return self.model_dump(exclude_defaults=True)

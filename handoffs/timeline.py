@@ -51,9 +51,9 @@ class Spent:
 class Tenure:
     """One stay of one owner. `since` and `until` are ms; `until` None: still the owner.
 
-    `seed` are the texts and `values` the shared values that it was shown when it took over; `by` is who decided (an
-    owner ref or `system`). `received` counts the customer's messages that came, `answered` those that it answered.
-    `spent` is None where no run was recorded: people, and turns before there were records.
+    `seed` are the texts and `values` the names of the shared values that it was shown when it took over; `by` is who
+    decided (an owner ref or `system`). `received` counts the customer's messages that came, `answered` those that it
+    answered. `spent` is None where no run was recorded: people, and turns before there were records.
     """
 
     owner: str
@@ -67,7 +67,7 @@ class Tenure:
     by: str = "system"
     brief: Mapping[str, Any] = field(default_factory=dict)
     seed: tuple[str, ...] = ()
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: tuple[str, ...] = ()
     until: int | None = None
     received: int = 0
     answered: int = 0
@@ -130,7 +130,7 @@ class _Reader:
                 self.found.append(_begun(event))
             case "handoff.completed" if now.owner == event_target(event):
                 now.seed = tuple(str(text) for text in event.data.get("seed", ()))
-                now.values = dict(event.data.get("values", {}))
+                now.values = tuple(str(key) for key in event.data.get("values", ()))
             case "status.changed" if event.data.get("status") == "closed":
                 now.until = event.at
 

@@ -28,11 +28,11 @@ from handoffs.team import Team
 from handoffs.texts import sentence
 from handoffs.tools import TRANSFER
 from handoffs.transfer import TransferRequest
+from handoffs.turn_values import TurnValues
 from sessions.errors import StaleOwner, StoreError
 from sessions.isolated import IsolatedSession, pair_safe
 from sessions.model import Grant, Item, NewEvent, OwnerKind, Recorded
 from sessions.store import Store
-from sessions.values import ValuesDraft
 
 log = logging.getLogger("frontdesk.turn")
 
@@ -54,7 +54,6 @@ class Turn:
         self.owner_id = grant.conversation.owner.id
         self._history = list(grant.history)
         self._pending = grant.pending
-        self._values = ValuesDraft(grant.values)
         self._state = RouterState.of(grant.conversation.meta)
         self._read_log = grant.log
         self._lines: list[Line] = []  # said in this turn, on top of the log that the claim brought
@@ -77,6 +76,7 @@ class Turn:
             values=grant.values,
             kept=store.runs_keep > 0,
         )
+        self._values = TurnValues(store, grant, self._turn_id, self._roster.desk.values, self._state)
 
     # -- being the owner -------------------------------------------------------------------------------------------
 
@@ -107,6 +107,7 @@ class Turn:
 
     async def run(self) -> None:
         """Answer everything that waits. Raises StaleOwner when somebody else took over meanwhile."""
+        await self._values.load()
         session = self._session(self.owner_id, self._history)
         while self._pending:
             session = await self._step_once(session)
@@ -133,7 +134,7 @@ class Turn:
         return await self._answer(spec, session, said)
 
     def _session(self, agent_id: str, history: list[Item]) -> IsolatedSession:
-        return IsolatedSession(self._store, self.conversation_id, agent_id, self.token, history)
+        return IsolatedSession(self._store, self.conversation_id, agent_id, self.token, history, self._values)
 
     def _read_language(self) -> None:
         language = self._state.language
@@ -171,7 +172,7 @@ class Turn:
     # -- and make it true ------------------------------------------------------------------------------------------
 
     async def _answer(self, spec: AgentSpec, session: IsolatedSession, said: Said) -> IsolatedSession:
-        self._state = self._state.rested()
+        self._rest()
         writes = self._values.writes()
         async with self._writing:
             done = await session.commit(
@@ -179,7 +180,7 @@ class Turn:
                 answered=len(self._pending),
                 events=[*self._records(spec, said), self._message(spec, said)],
                 values=writes,
-                meta=self._state.dump(),
+                meta=self._meta(),
                 record=self._record.part("answered", f"ai:{spec.id}", f"ai:{spec.id}", writes),
             )
         self._values.settle()
@@ -251,7 +252,7 @@ class Turn:
         return await self._move(spec, session, request, text=text, before=before, said=said)
 
     async def _stay(self, session: IsolatedSession, before: list[NewEvent], text: str) -> IsolatedSession:
-        self._state = self._state.rested()
+        self._rest()
         writes, me = self._values.writes(), f"ai:{session.agent_id}"
         async with self._writing:
             done = await session.commit(
@@ -259,7 +260,7 @@ class Turn:
                 answered=len(self._pending),
                 events=[*before, NewEvent("notice", {"text": text}, by="system")],
                 values=writes,
-                meta=self._state.dump(),
+                meta=self._meta(),
                 record=self._record.part("failed", me, me, writes),
             )
         self._values.settle()
@@ -298,7 +299,7 @@ class Turn:
         requested = [NewEvent("handoff.requested", details), NewEvent("handoff.accepted", details)]
         self._state = self._state.moved(session.agent_id, request.to, plan=plan)
         if owner.kind is not OwnerKind.AI:
-            self._state = self._state.rested()
+            self._rest()
         seed: list[Item] = []
         shown: dict[str, Any] = {}
         if owner.kind is OwnerKind.AI:
@@ -316,7 +317,7 @@ class Turn:
                 after=[NewEvent("handoff.completed", {**details, **shown})],
                 seed=seed,
                 values=writes,
-                meta=self._state.dump(),
+                meta=self._meta(),
                 record=self._record.part(outcome, f"ai:{session.agent_id}", owner.ref, writes, request),
                 go_on=owner.kind is OwnerKind.AI,
             )
@@ -393,6 +394,14 @@ class Turn:
     def _remember(self, spec: AgentSpec, said: Said, seq: int) -> None:
         if said.text and said.error is None:
             self._lines.append(Line(seq, said.message_id, f"ai:{spec.id}", said.text))
+
+    def _rest(self) -> None:
+        """The customer is next: what only this turn needed is forgotten."""
+        self._state = self._state.rested()
+        self._values.rest()
+
+    def _meta(self) -> dict[str, Any]:
+        return self._values.kept_in(self._state).dump()
 
     def _request_id(self) -> str:
         self._step += 1

@@ -5,32 +5,61 @@ Reads once (what the claim brought), buffers what the run writes, commits under 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from sessions.model import Committed, Item, Owner, Token, Transferred
+from sessions.errors import Conflict
+from sessions.model import Committed, Item, Owner, Token, Transferred, ValueWrite
 from sessions.store import Store
 
 if TYPE_CHECKING:  # the store knows no agents at run time
     from agents.memory import SessionSettings
 
 
+Done = TypeVar("Done", Committed, Transferred)
+REBASES = 20  # of one commit; each needs somebody who changed the same value between two of our calls
+
+
+class Shared(Protocol):
+    """The shared values of a turn, as far as its commits must know."""
+
+    async def flush(self, token: Token) -> None:
+        """Write what is kept elsewhere than in the conversation. Conflict: the turn must not commit."""
+        ...
+
+    async def rebase(self) -> bool:
+        """After a Conflict: read again, and say whether the changes could be made on what is stored now."""
+        ...
+
+    def writes(self) -> list[ValueWrite]:
+        """What the commit writes."""
+        ...
+
+
 class IsolatedSession:
     """What the SDK reads and writes while `agent_id` runs. Other agents never see it.
 
     `history` is what the agent had before; `token` is the right to write, renewed by a transfer that goes on.
+    `shared` are the turn's values: with them a commit that meets a newer value is made again where that loses nothing.
     """
 
     session_settings: SessionSettings | None = None  # the SDK's own limits stay off: `pair_safe` cuts here
 
     def __init__(
-        self, store: Store, conversation_id: str, agent_id: str, token: Token, history: Sequence[Item] = ()
+        self,
+        store: Store,
+        conversation_id: str,
+        agent_id: str,
+        token: Token,
+        history: Sequence[Item] = (),
+        shared: Shared | None = None,
     ) -> None:
         self.session_id = f"{conversation_id}:{agent_id}"
         self.conversation_id = conversation_id
         self.agent_id = agent_id
         self.token = token
         self._store = store
+        self._shared = shared
         self._base = pair_safe(history)
         self._removed = 0  # of the stored items, newest first; -1: all
         self._buffer: list[Item] = []
@@ -79,32 +108,56 @@ class IsolatedSession:
 
     async def commit(self, request_id: str, **what: Any) -> Committed:
         """`Store.commit` with this session's items. StaleOwner: somebody else owns now and nothing was written."""
-        done = await self._store.commit(
-            self.conversation_id,
-            self.token,
-            request_id,
-            agent_id=self.agent_id,
-            items=self._buffer,
-            drop=self._removed,
-            **what,
-        )
+
+        async def attempt(values: Any) -> Committed:
+            return await self._store.commit(
+                self.conversation_id,
+                self.token,
+                request_id,
+                agent_id=self.agent_id,
+                items=self._buffer,
+                drop=self._removed,
+                values=values,
+                **what,
+            )
+
+        done = await self._with_values(attempt, what.pop("values", ()))
         self._settle()
         return done
 
     async def transfer(self, request_id: str, *, to: Owner, **what: Any) -> Transferred:
         """`Store.transfer` with this session's items; afterwards this session is the old owner's and holds no token."""
-        done = await self._store.transfer(
-            self.conversation_id,
-            self.token,
-            request_id,
-            to=to,
-            agent_id=self.agent_id,
-            items=self._buffer,
-            drop=self._removed,
-            **what,
-        )
+
+        async def attempt(values: Any) -> Transferred:
+            return await self._store.transfer(
+                self.conversation_id,
+                self.token,
+                request_id,
+                to=to,
+                agent_id=self.agent_id,
+                items=self._buffer,
+                drop=self._removed,
+                values=values,
+                **what,
+            )
+
+        done = await self._with_values(attempt, what.pop("values", ()))
         self._settle()
         return done
+
+    async def _with_values(self, attempt: Callable[[Any], Awaitable[Done]], values: Any) -> Done:
+        """Write, and again on newer values as long as a change of them is all that stands in the way."""
+        if self._shared is None:
+            return await attempt(values)
+        await self._shared.flush(self.token)
+        for _ in range(REBASES):
+            try:
+                return await attempt(values)
+            except Conflict as conflict:
+                if not conflict.field.startswith("value ") or not await self._shared.rebase():
+                    raise
+                values = self._shared.writes()
+        return await attempt(values)
 
     def _settle(self) -> None:
         self._base += self._buffer

@@ -42,6 +42,16 @@ def index_key(shard: int) -> str:
     return f"{PREFIX}:{{s{shard:04d}}}:idx"
 
 
+def customer_key(customer_id: str) -> str:
+    """Hash: the values of one customer. `@` begins no conversation's id, so no conversation can have this key."""
+    return f"{PREFIX}:{{s{shard_of(checked_id('customer_id', customer_id)):04d}}}:@{customer_id}:vars"
+
+
+def customer_idempotency(customer_id: str, request_id: str) -> str:
+    """String: a request that changed them."""
+    return f"{customer_key(customer_id).removesuffix('vars')}i:{request_id}"
+
+
 @dataclass(frozen=True, slots=True)
 class Keys:
     """The key names of one conversation. `common` are KEYS 1 to 9 of every script, in the order of lua/lib.lua."""

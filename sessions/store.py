@@ -25,10 +25,10 @@ from sessions.base import (
     value_rows,
 )
 from sessions.cancellation import shielded
+from sessions.customers import Customers
 from sessions.errors import MessageIdReused, NotClaimable, OwnerBusy
 from sessions.journal import Journal
 from sessions.keys import Keys, checked_id
-from sessions.lifecycle import Lifecycle
 from sessions.model import (
     Committed,
     Ephemeral,
@@ -59,7 +59,7 @@ LOG_TAIL = 60  # newest events that a turn sees, for seeds
 __all__ = ["HISTORY_TAIL", "LEASE_MS", "PRESENCE_MS", "Store", "new_fence"]
 
 
-class Store(Attend, Offers, Approvals, Journal, Lifecycle, Positions, Runs, Reads):
+class Store(Attend, Offers, Approvals, Journal, Customers, Positions, Runs, Reads):
     """The conversations of one Redis: customers, workers and people here, the rest in the parts that it is made of."""
 
     # -- customers -----------------------------------------------------------------------------------------------

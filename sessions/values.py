@@ -1,10 +1,16 @@
-"""A working copy of a conversation's shared values: reads see the own writes, the commit compares and sets."""
+"""A working copy of shared values: reads see the own writes, the commit compares and sets.
+
+Tools may run in threads of their own, so every change is made under a lock.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 
 from sessions.model import Json, Value, ValueWrite
+
+Change = Callable[[Json], Json]  # what a value becomes, from what it is (None: not set). May be called more than once
 
 
 class ValuesDraft:
@@ -13,6 +19,8 @@ class ValuesDraft:
     def __init__(self, base: Mapping[str, Value]) -> None:
         self._base = dict(base)
         self._changed: dict[str, Json] = {}
+        self._updates: dict[str, list[Change]] = {}  # of the keys that nothing but functions of the old value changed
+        self._lock = threading.RLock()
 
     def get(self, key: str, default: Json = None) -> Json:
         """The value of `key`, the changed one first."""
@@ -22,7 +30,18 @@ class ValuesDraft:
 
     def set(self, key: str, value: Json) -> None:
         """Change `key`, for this turn now and for everybody at the commit."""
-        self._changed[key] = value
+        with self._lock:
+            self._updates.pop(key, None)
+            self._changed[key] = value
+
+    def update(self, key: str, change: Change) -> Json:
+        """Change `key` to what `change` makes of it, and give it back; `rebase` may call it again later."""
+        with self._lock:
+            value = change(self.get(key))
+            if key in self._updates or key not in self._changed:
+                self._updates.setdefault(key, []).append(change)
+            self._changed[key] = value
+            return value
 
     def __contains__(self, key: object) -> bool:
         return key in self._changed or key in self._base
@@ -39,8 +58,30 @@ class ValuesDraft:
             if key not in self._base or self._base[key].value != value
         ]
 
+    def rebase(self, now: Mapping[str, Value]) -> bool:
+        """Make the changes again on what is stored now. False, and nothing is done, when a `set` never saw that."""
+        with self._lock:
+            moved = [key for key in self._changed if _rev(now, key) != _rev(self._base, key)]
+            if any(key not in self._updates for key in moved):
+                return False
+            fresh = {}
+            for key in moved:
+                value = now[key].value if key in now else None
+                for change in self._updates[key]:
+                    value = change(value)
+                fresh[key] = value
+            self._changed |= fresh
+            self._base = dict(now)
+            return True
+
     def settle(self) -> None:
         """The commit succeeded: the changes are the base now."""
-        for write in self.writes():
-            self._base[write.key] = Value(write.value, (write.expected_rev or 0) + 1)
-        self._changed.clear()
+        with self._lock:
+            for write in self.writes():
+                self._base[write.key] = Value(write.value, (write.expected_rev or 0) + 1)
+            self._changed.clear()
+            self._updates.clear()
+
+
+def _rev(values: Mapping[str, Value], key: str) -> int:
+    return values[key].rev if key in values else 0

@@ -34,9 +34,10 @@ def _paragraph(tenure: Mapping[str, Any]) -> Iterator[Text]:
     why = tenure["reason"] or "no reason given"
     yield _line(f"why: {why}, decided by {tenure['decided_by']} ({tenure['by']})")
     yield _line(_counts(tenure))
-    for name, value in (("brief", tenure["brief"]), ("values", tenure["values"])):
-        if value:
-            yield _line(f"{name}: " + ", ".join(f"{key}={_plain(part)}" for key, part in value.items()))
+    if tenure["brief"]:
+        yield _line("brief: " + ", ".join(f"{key}={_plain(part)}" for key, part in tenure["brief"].items()))
+    if tenure["values"]:
+        yield _line("saw the values: " + ", ".join(tenure["values"]))
     for text in tenure["seed"]:
         yield _line("seed: " + " ".join(text.split()))
     if tenure["spent"]:

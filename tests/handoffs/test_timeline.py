@@ -127,7 +127,7 @@ async def test_shown_seed_and_values_belong_to_the_owner_that_saw_them(store: St
     """handoffs.md 5: what `handoff.completed` says was shown is read back with the tenure that began there."""
     token = await talk(store, conversation_id, 0)
     details = {"from": "triage", "to": "billing", "decided_by": "model"}
-    shown = {**details, "seed": ["[triage] said hello"], "values": {"order": "A-1"}}
+    shown = {**details, "seed": ["[triage] said hello"], "values": ["order"]}
     await store.transfer(
         conversation_id,
         token,
@@ -139,7 +139,7 @@ async def test_shown_seed_and_values_belong_to_the_owner_that_saw_them(store: St
 
     triage, billing = await of(store, conversation_id)
 
-    assert (triage.seed, billing.seed, billing.values) == ((), ("[triage] said hello",), {"order": "A-1"})
+    assert (triage.seed, billing.seed, billing.values) == ((), ("[triage] said hello",), ("order",))
 
 
 async def test_runs_are_charged_to_the_tenure_they_ran_in(store: Store, conversation_id: str) -> None:

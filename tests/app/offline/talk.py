@@ -5,7 +5,7 @@ Tools, notes and the end of a run are the router's own (handoffs.tools, handoffs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -30,6 +30,13 @@ class SharedValues(dict[str, Any]):
 
     def set(self, key: str, value: Any) -> None:
         self[key] = value
+
+    def update(self, key: str, change: Callable[[Any], Any]) -> Any:  # type: ignore[override]  # not a dict's
+        self[key] = change(self.get(key))
+        return self[key]
+
+    def increment(self, key: str, by: int | float = 1) -> Any:
+        return self.update(key, lambda value: (value or 0) + by)
 
     def is_set(self, key: str) -> bool:
         return key in self
