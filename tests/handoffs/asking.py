@@ -72,6 +72,12 @@ class NoValues:
     def set(self, key: str, value: Any) -> None:
         raise AssertionError(key)
 
+    def increment(self, key: str, by: int | float = 1) -> int | float:
+        raise AssertionError(key)
+
+    def update(self, key: str, change: Any) -> Any:
+        raise AssertionError(key)
+
     def is_set(self, key: str) -> bool:
         return False
 
