@@ -262,6 +262,7 @@ class Router:
             team=self.team,
             conversation_id=conversation_id,
             newest_first=lambda: reversed(events),
+            back_to=0,
             seen=conversation.seen,
             pending=waiting if conversation.waiting else (),
             value=values.get,

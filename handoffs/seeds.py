@@ -39,7 +39,9 @@ HistoryFunction = Callable[[list[Line], Brief], Any]
 
 @dataclass(frozen=True)
 class Past:
-    """What is known of a conversation at a change of owner. `newest_first` gives events of the log, new ones first.
+    """What is known of a conversation at a change of owner.
+
+    `newest_first` gives events of the log, new ones first, as far as the one at `back_to`; what is older is read.
 
     `fresh` are lines that are not in those events yet, oldest first; `pending` the places of the messages that the new
     owner gets as its input; `own` the items of agents whose history is at hand; `value` gives a shared value.
@@ -49,6 +51,7 @@ class Past:
     team: Team
     conversation_id: str
     newest_first: Callable[[], Iterable[Event]]
+    back_to: int
     seen: Mapping[str, int]
     pending: Collection[int]
     value: Callable[[str], Any]
@@ -74,7 +77,7 @@ class Handing:
 async def seed_for(past: Past, to: AgentSpec, handing: Handing, state: RouterState) -> tuple[Item, RouterState]:
     """The note for the new owner, and the router's state with a summary that may have grown."""
     masks = Masks.of(past, to)
-    shown = visible(past.lines(), to.history, seen=past.seen.get(to.id, 0), pending=past.pending)
+    past, shown = await _with_shown(past, to)
     entries: list[str] | None = None
     so_far = ""
     if to.history.mode == "full":
@@ -93,6 +96,23 @@ async def seed_for(past: Past, to: AgentSpec, handing: Handing, state: RouterSta
         retold=entries or (),
     )
     return item, state
+
+
+async def _with_shown(past: Past, to: AgentSpec) -> tuple[Past, list[Line]]:
+    """The lines that the agent's mode shows, and the past with them: the log is read when those at hand are too few."""
+    known = past.seen.get(to.id, 0)
+    shown = visible(past.lines(), to.history, seen=known, pending=past.pending)
+    if to.history.mode == "none" or len(shown) >= to.history.last or past.back_to <= known + 1:
+        return past, shown
+    try:
+        events = await past.store.newest(past.conversation_id)
+    except StoreError as error:
+        log.warning("%s: the older messages could not be read: %s", past.conversation_id, error)
+        return past, shown
+    newest = events[0].seq if events else 0
+    fresh = [line for line in past.fresh if line.seq > newest]  # the others are in what was read
+    further = replace(past, newest_first=lambda: events, back_to=events[-1].seq if events else 0, fresh=fresh)
+    return further, visible(further.lines(), to.history, seen=known, pending=further.pending)
 
 
 def stored(seed: Item, readable: Iterable[str]) -> dict[str, Any]:
@@ -166,7 +186,7 @@ async def _summed_up(past: Past, to: AgentSpec, shown: Sequence[Line], state: Ro
 async def _lines_since(past: Past, seq: int) -> list[Line]:
     """Every line after `seq`, oldest first; the log is read when the events at hand do not go back so far."""
     events = list(takewhile(lambda event: event.seq > seq, past.newest_first()))
-    if events and events[-1].seq > seq + 1:
+    if past.back_to > seq + 1:
         try:
             events = (await past.store.read(past.conversation_id, seq))[::-1]
         except StoreError as error:

@@ -56,6 +56,7 @@ class Turn:
         self._pending = grant.pending
         self._state = RouterState.of(grant.conversation.meta)
         self._read_log = grant.log
+        self._log_from = grant.log_from
         self._lines: list[Line] = []  # said in this turn, on top of the log that the claim brought
         self._seen = dict(grant.conversation.seen)
         self._attempts = grant.conversation.attempts
@@ -355,6 +356,7 @@ class Turn:
             team=self._team,
             conversation_id=self.conversation_id,
             newest_first=self._read_log,
+            back_to=self._log_from,
             seen=self._seen,
             pending=[message.seq for message in self._pending],
             value=self._values.get,

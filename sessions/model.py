@@ -180,6 +180,7 @@ class Grant:
     values: Mapping[str, Value]
     history: tuple[Item, ...]
     log: Callable[[], Iterable[Event]] = tuple
+    log_from: int = 0  # the oldest event that `log` gives
     journal: Mapping[str, Json] = field(default_factory=dict)  # results of tool calls that earlier attempts finished
     unfinished: tuple[str, ...] = ()  # tool calls that earlier attempts began, and nobody knows whether they happened
 

@@ -40,6 +40,11 @@ class Reads(StoreBase):
         entries = await self._read(self._redis.xrange(keys.log, "-", "+"))
         return [event for event in replies.events(entries) if event.seq > after_seq][:limit]
 
+    async def newest(self, conversation_id: str, limit: int = 1000) -> list[Event]:
+        """The newest `limit` events, newest first."""
+        entries = await self._read(self._redis.xrevrange(Keys.of(conversation_id).log, "+", "-", count=limit))
+        return list(replies.events(entries))
+
     async def draft(self, conversation_id: str) -> tuple[str, str]:
         """The message id and text of what the owner is writing just now; two empty strings when nothing is."""
         keys = Keys.of(conversation_id)

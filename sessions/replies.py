@@ -107,6 +107,7 @@ def grant(conversation_id: str, fence: str, reply: Sequence[Any], history: Seque
         values=values(reply[2]),
         history=items(reply[3] if history is None else history),
         log=lambda: (event(entry[0], pairs(entry[1])) for entry in reply[4]),
+        log_from=int(reply[4][-1][0].partition("-")[2]) if reply[4] else 0,
         journal=done,
         unfinished=unfinished,
     )

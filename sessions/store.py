@@ -54,7 +54,7 @@ from sessions.scripts import check, compact, groups
 MAX_PENDING = 50  # messages answered by one turn
 HISTORY_TAIL = 40  # newest items of an isolated history that a turn sees; the SDK costs CPU for each, every run
 NO_RECORD = Recorded("")
-LOG_TAIL = 60  # newest events that a turn sees, for seeds
+LOG_TAIL = 24  # newest events that come with a claim: the seed of an ordinary transfer; a longer one is read then
 
 __all__ = ["HISTORY_TAIL", "LEASE_MS", "PRESENCE_MS", "Store", "new_fence"]
 

@@ -242,7 +242,7 @@ async def test_summary_covers_what_the_newest_events_do_not(
     store: Store, live: Live, conversation_id: str, tmp_path: Path
 ) -> None:
     """handoffs.md 5: a long conversation is summed up from its beginning, not from the part that a turn loads."""
-    turns = 35  # 70 events; a turn loads 60
+    turns = 35  # 70 events; a turn loads 24
     triage = script(*([says(f"Answer {number}.")] for number in range(turns)), [transfer("billing")])
     billing = script([says("SUMMARY")], [says("Billing here.")])
     router = router_for(
@@ -252,6 +252,25 @@ async def test_summary_covers_what_the_newest_events_do_not(
     await talk(router, conversation_id, *(f"Question {number}" for number in range(turns)), "my bill")
 
     assert "customer: Question 0\n" in str(billing.calls[0].input[0]["content"])
+
+
+@pytest.mark.parametrize("mode", ["messages", "full"])
+async def test_more_is_shown_than_a_claim_brings_when_the_mode_asks_for_it(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path, mode: str
+) -> None:
+    """handoffs.md 5: `last: 50` shows 50 messages, each once, although a claim brings the newest events only."""
+    turns = 30
+    triage = script(*([says(f"Answer {number}.")] for number in range(turns)), [says("Moment."), transfer("billing")])
+    billing = script([says("Billing here.")])
+    models = {"triage": triage, "billing": billing}
+    router = router_for(store, live, desk({"mode": mode, "last": 50}), models, tmp_path)
+
+    await talk(router, conversation_id, *(f"Question {number}." for number in range(turns)), "my bill")
+
+    shown = first_note(billing)
+    told = [line for line in shown.splitlines() if "Question" in line or "said: Answer" in line or "Moment" in line]
+    assert len(told) == len(set(told)) == 50
+    assert "Answer 5." in shown and "Question 5." not in shown
 
 
 # -- a function ------------------------------------------------------------------------------------------------------
