@@ -26,6 +26,8 @@ from sessions.store import Store
 
 QUESTION = "Why do I see two charges for one order?"
 TURNS = ("plain", "handoff")  # plain: billing owns already; handoff: triage transfers to billing, which answers
+CHUNK = 50  # messages written at once while a conversation is prepared: one huge script leaves garbage in Valkey's Lua
+BY = {"user": "customer", "assistant": ""}  # an empty `by` is the owner
 _names = (f"{secrets.token_hex(4)}{n}" for n in itertools.count(1))  # several processes share a server
 
 
@@ -72,14 +74,18 @@ class Frontdesk:
             conversation_id, "m0", {"id": "m0", "text": "hello"}, start=Owner.ai(owner), claim=True
         )
         assert receipt.grant is not None
+        token = receipt.grant.token
         items = earlier(history)
-        events = [
-            NewEvent("msg.created", {"id": f"m{n}", "text": item["content"]}, by="customer" if n % 2 == 0 else "")
-            for n, item in enumerate(items)
-        ]
-        await self.store.commit(
-            conversation_id, receipt.grant.token, "prepare", answered=1, events=events, agent_id=owner, items=items
-        )
+        for start in range(0, history, CHUNK):
+            part = items[start : start + CHUNK]
+            events = [
+                NewEvent("msg.created", {"id": f"m{start + n}", "text": item["content"]}, by=BY[item["role"]])
+                for n, item in enumerate(part)
+            ]
+            await self.store.commit(
+                conversation_id, token, f"prepare{start}", events=events, agent_id=owner, items=part
+            )
+        await self.store.commit(conversation_id, token, "prepared", answered=1)
         return conversation_id, owner
 
     async def play(self, ready: tuple[str, str]) -> None:
