@@ -35,6 +35,11 @@ class Ledger:
         self._token = token
         self._made: Counter[str] = Counter()
 
+    @property
+    def used(self) -> bool:
+        """Whether the run has called a tool that may change something outside."""
+        return bool(self._made)
+
     def key(self, agent_id: str, tool_name: str, arguments: str) -> str:
         """The call's name, the same when the turn runs again: the n-th call of this tool with these arguments."""
         name = f"{agent_id}:{tool_name}:{digest(arguments)}"

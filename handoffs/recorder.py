@@ -122,6 +122,11 @@ class Recorder:
         self._calls, self._items, self._refusals = [], (), ()
         self._pending, self._text, self._error = pending, "", None
 
+    def again(self, pending: tuple[Pending, ...]) -> None:
+        """The same owner begins again, with these messages; what it did comes to nothing."""
+        self._part -= 1
+        self.begin(pending)
+
     def call(self, instructions: str | None, given: str | Sequence[Any], path: Sequence[str] = ()) -> Call:
         """A model is asked now; say `answered` or `failed` on the call that comes back."""
         call = Call(instructions, given, path)

@@ -139,6 +139,14 @@ class ValueAccess(Model):
     write: tuple[Id, ...] = ()
 
 
+class Burst(Model):
+    """What becomes of several messages in a row. `debounce` in ms; `cap`: most messages that one answer is for."""
+
+    policy: Literal["coalesce", "restart", "queue"] = "coalesce"
+    debounce: int = Field(default=0, ge=0, le=5000)
+    cap: int = Field(default=50, ge=1, le=50)
+
+
 class AgentLimits(Model):
     """Per turn: calls of the model, and seconds from the first to the last."""
 
@@ -292,6 +300,7 @@ class AgentSettings(Model):
     approval: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ()
     limits: AgentLimits = AgentLimits()
+    burst: Burst = Burst()
     on_error: Target | None = None
     announce: Text | None = None
     model: str = Field(default="default", min_length=1)

@@ -293,7 +293,7 @@ class Router:
     # -- turns -----------------------------------------------------------------------------------------------------
 
     def _spawn(self, grant: Grant) -> None:
-        turn = Turn(self.store, self.team, grant)
+        turn = Turn(self.store, self.team, grant, follow=self._live.follow)
         self._turns[grant.conversation_id] = turn
         if self._renewer is None:
             self._renewer = asyncio.create_task(self._renew_for_ever(), name="frontdesk-renew")

@@ -11,6 +11,7 @@ import logging
 import secrets
 from typing import Any
 
+from handoffs.burst import Follow, Restart, batch, listening, settled
 from handoffs.context import Asks, TurnContext
 from handoffs.errors import ModelFailed
 from handoffs.history import Line, customer_item
@@ -19,7 +20,7 @@ from handoffs.masking import masked_request, masker
 from handoffs.policy import exit_target, next_in_plan, owner_of
 from handoffs.recorder import Recorder
 from handoffs.relay import Relay, new_message_id
-from handoffs.roster import HUMAN, AgentSpec, Step
+from handoffs.roster import HUMAN, AgentSpec, Burst, Step
 from handoffs.run import AgentRun, Said
 from handoffs.seeds import NOT_YET, Handing, Past, seed_for, stored
 from handoffs.shared_values import AgentValues
@@ -42,10 +43,11 @@ MAX_ATTEMPTS = 3  # a turn that died this often goes to people instead of round 
 class Turn:
     """A claimed turn. `run` ends when the customer is next, when people own, or with StaleOwner.
 
-    Somebody must call `verify` a few times in each lease while it runs: the router does.
+    Somebody must call `verify` a few times in each lease while it runs: the router does. `follow` gives a
+    conversation's live events, for routes that begin again when the customer writes on.
     """
 
-    def __init__(self, store: Store, team: Team, grant: Grant) -> None:
+    def __init__(self, store: Store, team: Team, grant: Grant, *, follow: Follow | None = None) -> None:
         self.conversation_id = grant.conversation_id
         self.token = grant.token
         self._store = store
@@ -54,6 +56,9 @@ class Turn:
         self.owner_id = grant.conversation.owner.id
         self._history = list(grant.history)
         self._pending = grant.pending
+        self._batch = grant.pending  # those of them that the next answer is for
+        self._held = 0  # how many messages a plan answers, when its first agent takes them one by one
+        self._follow = follow
         self._state = RouterState.of(grant.conversation.meta)
         self._read_log = grant.log
         self._log_from = grant.log_from
@@ -65,6 +70,7 @@ class Turn:
         self._step = 0
         self._writing = asyncio.Lock()  # a renewal must not meet a transfer that is changing the token
         self._lost = False
+        self._waiting: asyncio.Event | None = None  # set by `lose`, while the turn waits for more messages
         self._run: AgentRun | None = None
         self._turn_id = f"{grant.pending[0].seq if grant.pending else 0}"
         self._record = Recorder(
@@ -84,6 +90,8 @@ class Turn:
     def lose(self) -> None:
         """Somebody else owns now: stop the model, show and write nothing more."""
         self._lost = True
+        if self._waiting is not None:
+            self._waiting.set()
         if self._run is not None:
             self._run.stop()
 
@@ -115,14 +123,15 @@ class Turn:
 
     async def _step_once(self, session: IsolatedSession) -> IsolatedSession:
         spec = self._team.spec(session.agent_id)
-        self._record.begin(self._pending)
+        self._take_batch(spec)
+        self._record.begin(self._batch)
         self._read_language()
         if spec is None:
             return await self._follow_successor(session)
         if self._attempts > MAX_ATTEMPTS:
             said = Said(new_message_id(), error=ModelFailed(spec.id, f"{self._attempts - 1} attempts did not end"))
         else:
-            said = await self._speak(spec, session)
+            said = await self._hear_out(spec, session)
         self._record.heard(said.text, session.new_items, said.refusals, said.error)
         self._attempts = 0
         if said.error is not None:
@@ -139,12 +148,35 @@ class Turn:
 
     def _read_language(self) -> None:
         language = self._state.language
-        for message in self._pending:
+        for message in self._batch:
             hint = language or str(message.data.get("lang", ""))
             language = detect_language(message.text, self._roster.desk.languages, hint)
         self._state = self._state.model_copy(update={"language": language})
 
-    async def _speak(self, spec: AgentSpec, session: IsolatedSession) -> Said:
+    def _take_batch(self, spec: AgentSpec | None) -> None:
+        rule = spec.burst if spec is not None else Burst()
+        self._batch = self._pending[: self._held] if self._held else batch(rule, self._pending)
+
+    async def _hear_out(self, spec: AgentSpec, session: IsolatedSession) -> Said:
+        """Let the agent speak; with `burst:` in its file after a pause of the customer, and again when they go on."""
+        if spec.burst.debounce:
+            self._waiting = asyncio.Event()
+            self._pending = await settled(self._store, self.conversation_id, spec.burst, self._pending, self._waiting)
+            self._begin_again(spec)
+        while (said := await self._speak(spec, session)) is None:
+            session.keep(())
+            self._pending = await self._store.inbox(self.conversation_id)
+            self._begin_again(spec)
+        return said
+
+    def _begin_again(self, spec: AgentSpec) -> None:
+        self._take_batch(spec)
+        self._record.again(self._batch)
+        self._read_language()
+
+    async def _speak(self, spec: AgentSpec, session: IsolatedSession) -> Said | None:
+        """What the agent said; None when the customer went on before anything of it could be seen."""
+        ledger = Ledger(self._store, self.conversation_id, self.token)
         context = TurnContext(
             conversation_id=self.conversation_id,
             agent_id=spec.id,
@@ -154,7 +186,7 @@ class Turn:
             data_dir=self._team.data_dir,
             turn_id=self._turn_id,
             variables=dict(self._roster.desk.variables),
-            ledger=Ledger(self._store, self.conversation_id, self.token),
+            ledger=ledger,
             recorder=self._record,
             asks=self._asks,
         )
@@ -162,13 +194,24 @@ class Turn:
         self._record.model = agent.model if isinstance(agent.model, str) else type(agent.model).__name__
         by = {"kind": "ai", "id": spec.id, "name": self._roster.display_name(spec.id, self._state.language)}
         relay = Relay(self._store, self.conversation_id, self.token, by, self.lose)
-        self._run = AgentRun(agent, spec, context, relay, self._team.run_config)
+        run = self._run = AgentRun(agent, spec, context, relay, self._team.run_config)
         if self._lost:
-            self._run.stop()
-        said = await self._run.speak(session, [customer_item(message.text) for message in self._pending])
+            run.stop()
+        asked = [customer_item(message.text) for message in self._batch]
+        restart: Restart | None = None
+        if spec.burst.policy == "restart" and self._follow is not None and 0 < len(self._batch) < spec.burst.cap:
+            before = self._values.changes
+            newest = self._batch[-1].seq
+            restart = Restart(
+                run, newest, lambda: not relay.sent and not ledger.used and self._values.changes == before
+            )
+            async with listening(self._follow, self.conversation_id, restart, newest):
+                said = await run.speak(session, asked)
+        else:
+            said = await run.speak(session, asked)
         if self._lost:
             raise StaleOwner(self.conversation_id, owner="somebody else", epoch=self.token.epoch)
-        return said
+        return None if restart is not None and restart.wanted else said
 
     # -- and make it true ------------------------------------------------------------------------------------------
 
@@ -178,7 +221,7 @@ class Turn:
         async with self._writing:
             done = await session.commit(
                 self._request_id(),
-                answered=len(self._pending),
+                answered=len(self._batch),
                 events=[*self._records(spec, said), self._message(spec, said)],
                 values=writes,
                 meta=self._meta(),
@@ -187,7 +230,7 @@ class Turn:
         self._values.settle()
         self._remember(spec, said, done.seq)
         self._seen[spec.id] = done.seq
-        self._pending = done.pending
+        self._pending, self._held = done.pending, 0
         return session
 
     async def _transfer(
@@ -203,6 +246,7 @@ class Turn:
         if said.text:
             before.append(self._message(spec, said))
         session.keep(without_refused(session.new_items))
+        self._held = 0
         return await self._move(spec, session, request, text=text, before=before, said=said)
 
     async def _hand_on(
@@ -220,7 +264,8 @@ class Turn:
         if request.to.startswith(HUMAN):
             text = self._people_text("to_queue", request.to)
         before = [*self._records(spec, said), self._message(spec, said)]
-        answered = len(self._pending) if request.to.startswith(HUMAN) else 0
+        answered = len(self._batch) if request.to.startswith(HUMAN) else 0
+        self._held = len(self._batch) if spec.burst.policy == "queue" else self._held
         return await self._move(
             spec,
             session,
@@ -243,7 +288,7 @@ class Turn:
         if said.shown:
             before.append(NewEvent("msg.retracted", {"id": said.message_id}, by="system"))
         before.append(NewEvent("turn.failed", {"agent": spec.id, "why": str(said.error)[:500]}, by="system"))
-        session.keep(pair_safe(session.new_items or [customer_item(message.text) for message in self._pending]))
+        session.keep(pair_safe(session.new_items or [customer_item(message.text) for message in self._batch]))
         if to == spec.id or (to in self._roster and self._failures > 1):
             return await self._stay(session, before, sentence("failed_stay", language))
         text = sentence("failed_to_agent", language, name=self._roster.display_name(to, language))
@@ -258,14 +303,14 @@ class Turn:
         async with self._writing:
             done = await session.commit(
                 self._request_id(),
-                answered=len(self._pending),
+                answered=len(self._batch),
                 events=[*before, NewEvent("notice", {"text": text}, by="system")],
                 values=writes,
                 meta=self._meta(),
                 record=self._record.part("failed", me, me, writes),
             )
         self._values.settle()
-        self._pending = done.pending
+        self._pending, self._held = done.pending, 0
         return session
 
     async def _follow_successor(self, session: IsolatedSession) -> IsolatedSession:

@@ -55,6 +55,7 @@ class TurnValues:
         self._customer: ValuesDraft | None = None  # None: nobody knows whose conversation this is, or nobody asks
         self._generation = ""
         self._flushed = 0
+        self.changes = 0  # calls of `set` and `update`: a run that made none may be begun again
 
     async def load(self) -> None:
         """Read the customer's values, if this desk has any and this customer is known."""
@@ -77,10 +78,12 @@ class TurnValues:
 
     def set(self, key: str, value: Any) -> None:
         """Change a value, for this turn now and for everybody at the commit."""
+        self.changes += 1
         self._draft(key).set(key, value)
 
     def update(self, key: str, change: Callable[[Any], Any]) -> Any:
         """Change a value to what `change` makes of it; made again when somebody else changed it meanwhile."""
+        self.changes += 1
         return self._draft(key).update(key, change)
 
     def __contains__(self, key: object) -> bool:

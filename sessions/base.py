@@ -17,6 +17,7 @@ Arguments = Sequence[str | int]
 
 REQUEST_TTL_S = 86_400  # a client repeats a request within a day, or not at all
 LEASE_MS = 20_000  # a worker that is alive renews every third of it
+MAX_PENDING = 50  # messages answered by one turn
 PRESENCE_MS = 180_000  # a person whose desk is open renews within it; browsers wake hidden tabs once a minute
 MAX_WAIT_MS = 30 * 86_400_000  # offers and approvals: what nobody answers in a month, nobody will
 RUNS_KEEP = 50  # newest records of a conversation; a turn with transfers has one for each owner

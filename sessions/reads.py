@@ -6,10 +6,10 @@ import asyncio
 import secrets
 
 from sessions import replies
-from sessions.base import StoreBase
+from sessions.base import MAX_PENDING, StoreBase
 from sessions.errors import UnknownConversation
 from sessions.keys import SHARDS, Keys, checked_id, index_key
-from sessions.model import Conversation, Ephemeral, Event, Item, OwnerKind, Value
+from sessions.model import Conversation, Ephemeral, Event, Item, OwnerKind, Pending, Value
 from sessions.scripts import compact
 
 INDEX_SCAN = 5000  # conversations looked through for those that are with people
@@ -53,6 +53,11 @@ class Reads(StoreBase):
             pipe.get(keys.draft)
             message_id, text = await self._read(pipe.execute())
         return (message_id or "", text or "") if message_id else ("", "")
+
+    async def inbox(self, conversation_id: str) -> tuple[Pending, ...]:
+        """The messages that wait for an answer, oldest first; at most as many as one turn answers."""
+        rows = await self._read(self._redis.lrange(Keys.of(conversation_id).inbox, 0, MAX_PENDING - 1))
+        return replies.pending(rows)
 
     async def values(self, conversation_id: str) -> dict[str, Value]:
         """The shared values now."""

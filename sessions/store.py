@@ -15,6 +15,7 @@ from sessions.approvals import Approvals
 from sessions.attend import Attend
 from sessions.base import (
     LEASE_MS,
+    MAX_PENDING,
     PRESENCE_MS,
     REQUEST_TTL_S,
     Arguments,
@@ -51,7 +52,6 @@ from sessions.reads import Reads
 from sessions.runs import Runs
 from sessions.scripts import check, compact, groups
 
-MAX_PENDING = 50  # messages answered by one turn
 HISTORY_TAIL = 40  # newest items of an isolated history that a turn sees; the SDK costs CPU for each, every run
 NO_RECORD = Recorded("")
 LOG_TAIL = 24  # newest events that come with a claim: the seed of an ordinary transfer; a longer one is read then
