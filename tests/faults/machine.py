@@ -3,6 +3,8 @@
 Two workers, two people, three agents, one conversation per example. Time never passes by waiting: a rule makes a lease,
 an offer or an approval late by editing its field. After each step everything that Redis holds is compared with the
 model, and the invariants of the design are checked on the log itself, without the model.
+
+Longer than 500 lines because Hypothesis wants all rules of a machine in one class.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Each method is one call of the store. It gives the outcome as a word (`ok`, `stale`, `conflict value v` ...) and, when
 that is `ok`, changes the model. Time is a set of flags: is the lease live, is an offer or an approval late.
+
+Longer than 500 lines because there is one method for each call of the store.
 """
 
 from __future__ import annotations

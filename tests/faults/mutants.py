@@ -2,6 +2,8 @@
 
 `old` is replaced by `new` in one script (`lib`: in the part that all share). `rules` are the calls of the state machine
 that can show the difference, beside a customer who writes and a worker who claims.
+
+Longer than 500 lines because it is a table.
 """
 
 from __future__ import annotations

