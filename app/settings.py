@@ -7,6 +7,7 @@ turns every problem into one `SettingsInvalid` that names the variable, what cam
 from __future__ import annotations
 
 import difflib
+import io
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
+from dotenv.parser import parse_stream
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.config import JsonDict
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -275,9 +277,14 @@ def _read_env_file(env_file: Path | None) -> dict[str, str]:
     if env_file is None or not env_file.is_file():
         return {}
     try:
-        return {key: value or "" for key, value in dotenv_values(env_file, interpolate=True).items()}
+        lines = list(parse_stream(io.StringIO(env_file.read_text("utf-8"))))
     except UnicodeDecodeError:
         raise SettingsInvalid([SettingProblem(str(env_file), "is not a text file in UTF-8")]) from None
+    unread = [line.original.line for line in lines if line.error]
+    if unread:  # python-dotenv would pass over it, and the setting on it would silently not count
+        why = "this line cannot be read; write NAME=value, and quotes around a value that has spaces or quotes"
+        raise SettingsInvalid([SettingProblem(f"{env_file}:{number}", why) for number in unread])
+    return {key: value or "" for key, value in dotenv_values(env_file, interpolate=True).items()}
 
 
 def _unknown_variables(variables: Mapping[str, str], where: str) -> list[SettingProblem]:

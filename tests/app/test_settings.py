@@ -157,6 +157,14 @@ def test_an_env_file_that_is_no_text_is_an_error_in_words(tmp_path: Path) -> Non
     assert "UTF-8" in problems_of()[".env"]
 
 
+def test_a_line_of_the_env_file_that_cannot_be_read_is_an_error_with_its_number(tmp_path: Path) -> None:
+    """A setting on a broken line does not silently count for nothing, and the line itself is not repeated."""
+    (tmp_path / ".env").write_text("FRONTDESK_PORT=8100\nFRONTDESK_API_KEY 'pw-secret'\n")
+    problems = problems_of()
+    assert "NAME=value" in problems[".env:2"]
+    assert "pw-secret" not in str(problems)
+
+
 def test_origins_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several websites in one variable, with or without spaces and a closing slash."""
     monkeypatch.setenv("FRONTDESK_ALLOWED_ORIGINS", "https://a.example, https://b.example/")
