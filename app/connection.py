@@ -19,7 +19,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from app import language
 from app.desk import Desk
-from app.identity import IdentityError, TokenExpired, Visitor, message_id, new_id
+from app.identity import IdentityError, TokenExpired, Visitor, new_id
 from app.limits import TokenBucket
 from app.lineage import Resume, decide_resume, lineage
 from app.outbox import Outbox, SlowClient
@@ -52,7 +52,7 @@ from app.protocol import (
 )
 from app.public_view import owner_party, public_ephemeral, public_event, snapshot
 from app.refusals import of_error, refused
-from handoffs.router import CustomerMessage
+from handoffs.router import CustomerMessage, message_id
 from sessions.errors import ConversationForgotten, FrontdeskError, StoreRefused, StoreUnavailable
 from sessions.model import Conversation, Ephemeral, Event, OwnerKind
 

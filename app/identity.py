@@ -58,12 +58,6 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{base64.b32encode(secrets.token_bytes(16)).decode().rstrip('=').lower()}"
 
 
-def message_id(conversation_id: str, client_id: str) -> str:
-    """The id of a customer message, the same for every repeat of the same client id."""
-    digest = hashlib.sha256(f"{conversation_id}\x00{client_id}".encode()).digest()
-    return f"m_{base64.b32encode(digest[:16]).decode().rstrip('=').lower()}"
-
-
 def same_secret(given: str, expected: str) -> bool:
     """Compare two secrets in a time that does not depend on where they differ, nor on their lengths."""
     return hmac.compare_digest(hashlib.sha256(given.encode()).digest(), hashlib.sha256(expected.encode()).digest())

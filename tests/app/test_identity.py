@@ -10,7 +10,7 @@ from typing import Any
 import jwt
 import pytest
 
-from app.identity import ACCESS_S, LEEWAY_S, REFRESH_S, Identity, IdentityError, TokenExpired, message_id, same_secret
+from app.identity import ACCESS_S, LEEWAY_S, REFRESH_S, Identity, IdentityError, TokenExpired, same_secret
 
 SECRET = "a secret of this test"
 
@@ -135,12 +135,6 @@ def test_garbage_is_refused(token: str) -> None:
     """Whatever is sent as a token gives an IdentityError and nothing else."""
     with pytest.raises(IdentityError):
         identity().verify(token)
-
-
-def test_message_ids_repeat_with_the_client_id() -> None:
-    """The same client id is the same message; another conversation makes it another one."""
-    assert message_id("c_1", "cid") == message_id("c_1", "cid")
-    assert message_id("c_1", "cid") != message_id("c_2", "cid")
 
 
 def test_secrets_are_compared_whole() -> None:

@@ -12,7 +12,7 @@ import pytest
 from agents import FunctionTool
 
 from handoffs.errors import MessageRejected, UnknownTarget
-from handoffs.router import CustomerMessage, Person, Router
+from handoffs.router import CustomerMessage, Person, Router, message_id
 from sessions.errors import StaleOwner
 from sessions.live import Live
 from sessions.model import Event, Owner
@@ -403,3 +403,9 @@ async def test_login_of_a_person_is_never_shown(store: Store, live: Live, conver
     changed = [event.data for event in await store.read(conversation_id) if event.type == "owner.changed"]
     assert [data["from_name"] for data in changed][-1] == "Ann"
     assert "ann-berger-7" not in str([(data["from_name"], data["text"]) for data in changed])
+
+
+def test_message_ids_repeat_with_the_client_id() -> None:
+    """The same client id is the same message; another conversation makes it another one."""
+    assert message_id("c_1", "cid") == message_id("c_1", "cid")
+    assert message_id("c_1", "cid") != message_id("c_2", "cid")
