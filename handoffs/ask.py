@@ -14,6 +14,7 @@ import asyncio
 import copy
 import json
 import logging
+import re
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ from handoffs.history import NOTE, customer_item, quote
 from handoffs.policy import unmet
 from handoffs.prompt import known_values
 from handoffs.roster import AgentSpec
-from handoffs.tools import end_on_request, with_invocation
+from handoffs.tools import with_invocation
 from handoffs.typed import DeclaredResult, Shape, Unfit
 from sessions.errors import StaleOwner
 from sessions.model import Item
@@ -46,6 +47,7 @@ PREFIX = "ask_"
 MAX_REQUEST = 4000  # characters of one request; a model that sends more has copied the conversation into it
 MAX_ANSWER = 8000  # characters of one answer that the caller reads
 SHARE = 0.5  # of the caller's remaining time that one asked agent may use: the caller must be able to go on without it
+_ANSWER = re.compile(rf"\A<{NOTE} [^>]*>\nFrom: .*\nAnswer: (.*)\n</{NOTE}>\Z", re.DOTALL)
 CROSSING = ("approval", "ledger")  # what only people can decide; it must not end as the words of a tool
 
 ASKED = f"""\
@@ -63,6 +65,17 @@ class Answer(str):
     """The text that an asked agent ended with. A plain str instead means that it is interrupted by an approval."""
 
     __slots__ = ()
+
+
+class Told(str):
+    """What the calling model reads of an asked agent. `answer` is the agent's own text, empty when it gave none."""
+
+    answer: str
+
+    def __new__(cls, text: str, answer: str = "") -> Told:
+        made = super().__new__(cls, text)
+        made.answer = answer
+        return made
 
 
 class NoAnswer(Exception):
@@ -93,7 +106,7 @@ def request_way(team: Team, asked: AgentSpec, language: str) -> Way:
     arguments = Shape("arguments", asked.arguments) if asked.arguments else None
 
     def items(_: ToolContext[TurnContext], sent: str) -> list[Item]:
-        return [customer_item(_request(sent) if arguments is None else _told_arguments(arguments.read(sent)))]
+        return [customer_item(request_in(sent) if arguments is None else _told_arguments(arguments.read(sent)))]
 
     return Way(
         rules=ASKED.format(language=language or "of the customer"),
@@ -114,16 +127,17 @@ _REQUEST = {
 }
 
 
-def _request(sent: str) -> str:
+def request_in(sent: str, field: str = "request") -> str:
+    """The one text in a call's arguments. Unfit when there is none, or too much of it."""
     try:
         found = json.loads(sent or "{}")
-        request = found.get("request", "") if isinstance(found, dict) else ""
+        request = found.get(field, "") if isinstance(found, dict) else ""
     except ValueError:
         request = ""
     if not isinstance(request, str) or not request.strip():
-        raise Unfit("request: expected a text")
+        raise Unfit(f"{field}: expected a text")
     if len(request) > MAX_REQUEST:
-        raise Unfit(f"request: {len(request)} characters; at most {MAX_REQUEST} are allowed")
+        raise Unfit(f"{field}: {len(request)} characters; at most {MAX_REQUEST} are allowed")
     return request.strip()
 
 
@@ -149,7 +163,7 @@ def tool_for(team: Team, caller: AgentSpec, asked: AgentSpec, way: Way, language
             items = way.items(ctx, sent)
             _may_ask(team, ctx.context, asked)
         except Unfit as why:
-            return f"Not asked: {why}."
+            return Told(f"Not asked: {why}.")
         theirs = _view(ctx.context, caller, asked)
         call = copy.copy(ctx)
         call.context = theirs
@@ -167,7 +181,7 @@ def tool_for(team: Team, caller: AgentSpec, asked: AgentSpec, way: Way, language
         if theirs.request is not None and theirs.request.decided_by in CROSSING and ctx.context.request is None:
             ctx.context.request = theirs.request
         if failed:
-            return f"{asked.id} gave no answer: {failed}. Go on without it, or say what is missing."
+            return Told(f"{asked.id} gave no answer: {failed}. Go on without it, or say what is missing.")
         return answered(asked.id, answer) if isinstance(answer, Answer) else answer
 
     tool = with_invocation(runner, invoke)
@@ -185,10 +199,10 @@ def asked_agent(team: Team, spec: AgentSpec, way: Way, language: str, depth: int
     made = Agent(
         name=spec.id,
         instructions=with_values,
-        tools=[*team.tools[spec.id], *ask_tools(team, spec, language, depth + 1)],
+        tools=[*team.tools[spec.id], *team.colleagues(spec, language, depth + 1)],
         model=team.models.name_for(spec),
         model_settings=team.models.settings,
-        tool_use_behavior=end_on_request,
+        tool_use_behavior=team.behaviour(spec),
         output_type=DeclaredResult(way.result) if way.result else None,
     )
     return team.dressed(spec, made)
@@ -218,6 +232,9 @@ def _view(context: TurnContext, caller: AgentSpec, asked: AgentSpec) -> TurnCont
         refusals=[],
         allowed_targets=(),
         decide=stays_inside,
+        spoken="",
+        postscript="",
+        missing=(),
     )
 
 
@@ -240,20 +257,27 @@ def _decoded(options: StructuredToolInputBuilderOptions) -> list[TResponseInputI
 
 async def _answer(result: RunResult | RunResultStreaming) -> str:
     """The declared result as JSON, or the last message. NoAnswer for silence."""
-    if result.context_wrapper.context.request is not None:
+    context: TurnContext = result.context_wrapper.context
+    if context.request is not None:
         return Answer("A person has to decide about this first; nothing was done.")
     if isinstance(result.final_output, str):
         if not result.final_output.strip():
             raise NoAnswer("it said nothing")
-        return Answer(result.final_output.strip())
+        return Answer("\n\n".join(part for part in (result.final_output.strip(), context.postscript) if part))
     return Answer(to_json(result.final_output, fallback=str).decode())
 
 
-def answered(agent_id: str, text: str) -> str:
+def answered(agent_id: str, text: str) -> Told:
     """An answer as the caller's model reads it: data between tags that nobody can close early."""
     nonce = secrets.token_hex(4)
     body = quote(text, MAX_ANSWER)
-    return f'<{NOTE} id="{nonce}">\nFrom: {agent_id}\nAnswer: {body}\n</{NOTE}>'
+    return Told(f'<{NOTE} id="{nonce}">\nFrom: {agent_id}\nAnswer: {body}\n</{NOTE}>', text)
+
+
+def answer_in(told: str) -> str | None:
+    """The text in what `answered` gave, as far as it was kept; None for anything else."""
+    found = _ANSWER.search(told)
+    return found[1].replace("\n  ", "\n").strip() if found else None
 
 
 def why_failed(asked: AgentSpec, failure: Exception) -> str:

@@ -82,6 +82,9 @@ class TurnContext:
     An agent that is asked as a tool has a context of its own. `path` then leads to it from the owner, `deadline` (of
     the event loop's clock, 0: none) is when it must have answered. `observe(kind, data)` tells observers what happens
     inside; nothing of it reaches the customer or the caller's history.
+
+    Of a host, `spoken` is an answer that its specialists gave word for word, and `postscript` the sentence that follows
+    any answer when some of them, `missing`, gave none.
     """
 
     conversation_id: str
@@ -103,6 +106,9 @@ class TurnContext:
     deadline: float = 0.0
     asks: Asks = field(default_factory=Asks)
     observe: Callable[[str, Mapping[str, Any]], None] = _unobserved
+    spoken: str = ""
+    postscript: str = ""
+    missing: tuple[str, ...] = ()
 
     def idempotency_key(self, tool_name: str, arguments: str) -> str:
         """A key for an outside system, stable across re-runs of the same call in the same turn."""

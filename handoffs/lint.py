@@ -115,6 +115,7 @@ def _unknown_targets(roster: Roster, agent: AgentSpec) -> Iterator[Problem]:
     named = [
         *_places("transfer_to", agent.transfer_to),
         *_places("ask", agent.ask),
+        *_places("host.specialists", agent.host.specialists if agent.host else ()),
         *_places("then", [step.to for step in agent.then]),
         *_places("returns_to", [agent.returns_to] if agent.returns_to else [], single=True),
         *_places("on_error", [agent.on_error] if agent.on_error else [], single=True),
@@ -126,7 +127,7 @@ def _unknown_targets(roster: Roster, agent: AgentSpec) -> Iterator[Problem]:
             yield _problem(agent, field, _no_such_target(roster, target, people=field.partition(".")[0] not in _AGENTS))
 
 
-_AGENTS = ("ask", "returns_to")  # fields where only an agent makes sense
+_AGENTS = ("ask", "host", "returns_to")  # fields where only an agent makes sense
 
 
 def _places(field: str, names: Sequence[str], *, single: bool = False) -> Iterator[tuple[str, str]]:
@@ -194,7 +195,7 @@ def _unreachable(roster: Roster) -> Iterator[Problem]:
     reached, todo = {roster.desk.start}, [roster.desk.start]
     for current in todo:
         agent = roster[current]
-        successors = [*_followers(roster, agent), *agent.ask, roster.on_error(current)]
+        successors = [*_followers(roster, agent), *agent.colleagues, roster.on_error(current)]
         new = [target for target in dict.fromkeys(successors) if target in roster and target not in reached]
         reached.update(new)
         todo += new
@@ -218,7 +219,7 @@ def _dead_ends(roster: Roster) -> Iterator[Problem]:
         if agent.id not in reaches and any(target in reaches for target in _followers(roster, agent))
     }:
         reaches |= grown
-    tools_only = {name for agent in roster.agents.values() for name in agent.ask}
+    tools_only = {name for agent in roster.agents.values() for name in agent.colleagues}
     for agent in roster.agents.values():
         if agent.id not in reaches and not (agent.id in tools_only and not agent.transfer_to):
             queues = ", ".join(HUMAN + queue for queue in roster.desk.queues)

@@ -16,6 +16,10 @@ def ask_problems(roster: Roster) -> Iterator[Problem]:
         yield from _too_long(roster)
     asked = {target for agent in roster.agents.values() for target in agent.ask}
     for agent in roster.agents.values():
+        for place, target in enumerate(agent.host.specialists if agent.host else ()):
+            if target in agent.ask:
+                message = f"`{target}` is in `ask` too, and one tool cannot be both; keep it in one of them"
+                yield _problem(agent, f"host.specialists.{place}", message)
         for field in ("arguments", "result"):
             if getattr(agent, field) and agent.id not in asked:
                 message = f"no agent has `{agent.id}` in its `ask`, so nothing uses this"
@@ -23,38 +27,57 @@ def ask_problems(roster: Roster) -> Iterator[Problem]:
 
 
 def _circles(roster: Roster) -> Iterator[tuple[str, ...]]:
-    """Each circle of agents that ask each other once, from its first agent in the order of the files."""
-    found: set[frozenset[str]] = set()
+    """Circles of agents that ask each other; one for each request that closes one."""
+    done: set[str] = set()
+
+    def walk(chain: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        for target in _asked_by(roster, chain[-1]):
+            if target in chain:
+                yield (*chain[chain.index(target) :], target)
+            elif target not in done:
+                yield from walk((*chain, target))
+        done.add(chain[-1])
+
     for start in roster.agents:
-        for chain in _chains(roster, (start,)):
-            if chain[-1] == start and len(chain) > 2 and frozenset(chain) not in found:
-                found.add(frozenset(chain))
-                yield chain
+        if start not in done:
+            yield from walk((start,))
 
 
-def _chains(roster: Roster, chain: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """All chains of asking that begin with `chain`; one that comes back to any agent ends there."""
-    yield chain
-    if chain[-1] in chain[:-1]:
-        return
-    for target in dict.fromkeys(roster[chain[-1]].ask):
-        if target in roster and target != chain[-1]:
-            yield from _chains(roster, (*chain, target))
+def _asked_by(roster: Roster, agent_id: str) -> list[str]:
+    return [target for target in roster[agent_id].colleagues if target in roster and target != agent_id]
 
 
 def _circle(roster: Roster, circle: Sequence[str]) -> Problem:
     agent = roster[circle[0]]
-    place = f"ask.{agent.ask.index(circle[1])}"
-    return _problem(agent, place, f"agents ask each other in a circle: {' -> '.join(circle)}; take one of them out")
+    return _problem(
+        agent,
+        _place(agent, circle[1]),
+        f"agents ask each other in a circle: {' -> '.join(circle)}; take one of them out",
+    )
 
 
 def _too_long(roster: Roster) -> Iterator[Problem]:
+    """Chains that no request can go to the end of. There are no circles."""
     limit = roster.desk.limits.ask_depth
+    longest: dict[str, tuple[str, ...]] = {}
+
+    def chain(agent_id: str) -> tuple[str, ...]:
+        if agent_id not in longest:
+            rest = max((chain(target) for target in _asked_by(roster, agent_id)), key=len, default=())
+            longest[agent_id] = (agent_id, *rest)
+        return longest[agent_id]
+
     for agent in roster.agents.values():
-        longest = max(_chains(roster, (agent.id,)), key=len)
-        if len(longest) - 1 == limit + 1:  # of a chain that is longer still, the next agent's is reported
-            message = f"the chain {' -> '.join(longest)} is longer than `limits.ask_depth` of desk.yaml ({limit})"
-            yield _problem(agent, f"ask.{agent.ask.index(longest[1])}", f"{message}; its last agent is never asked")
+        found = chain(agent.id)
+        if len(found) - 1 == limit + 1:  # of a chain that is longer still, the next agent's is reported
+            message = f"the chain {' -> '.join(found)} is longer than `limits.ask_depth` of desk.yaml ({limit})"
+            yield _problem(agent, _place(agent, found[1]), f"{message}; its last agent is never asked")
+
+
+def _place(agent: AgentSpec, target: str) -> str:
+    if target in agent.ask:
+        return f"ask.{agent.ask.index(target)}"
+    return f"host.specialists.{agent.host.specialists.index(target) if agent.host else 0}"
 
 
 def _problem(agent: AgentSpec, field: str, message: str, severity: Severity = "error") -> Problem:

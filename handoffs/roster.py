@@ -281,6 +281,13 @@ class DeskSpec(Model):
         return value
 
 
+class Host(Model):
+    """An agent that has `specialists` answer. Answers of several become one by its model, or follow each other."""
+
+    specialists: tuple[Id, ...] = Field(min_length=1)
+    combine: Literal["summarize", "concat"] = "summarize"
+
+
 class AgentSettings(Model):
     """The front matter of an agent.md: the route. Only `intended_use` has no default."""
 
@@ -291,6 +298,7 @@ class AgentSettings(Model):
     ask: tuple[Id, ...] = ()
     arguments: Mapping[Id, Declared] = Field(default_factory=dict)
     result: Mapping[Id, Declared] = Field(default_factory=dict)
+    host: Host | None = None
     then: tuple[Then, ...] = ()
     returns_to: Id | None = None
     history: History = History()
@@ -322,6 +330,11 @@ class AgentSpec(AgentSettings):
     def file(self) -> str:
         """The agent's file as messages name it, relative to the agents folder."""
         return f"{self.id}/agent.md"
+
+    @property
+    def colleagues(self) -> tuple[str, ...]:
+        """Every agent that this one has answer while it keeps the conversation."""
+        return tuple(dict.fromkeys((*self.ask, *(self.host.specialists if self.host else ()))))
 
     @property
     def targets(self) -> tuple[str, ...]:

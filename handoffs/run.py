@@ -19,6 +19,7 @@ from agents.items import RunItem, TResponseInputItem
 
 from handoffs.context import TurnContext
 from handoffs.errors import BudgetSpent, ModelFailed
+from handoffs.host import closing
 from handoffs.lone_transfer import RunOver, end_on_lone_transfer, plain
 from handoffs.relay import Relay
 from handoffs.roster import AgentSpec
@@ -86,6 +87,9 @@ class AgentRun:
             new = as_items(made_before(failure)) or since(self._model.asked, asked[-1:])
         finally:
             await self._relay.close()
+        if error is None and (self._context.spoken or self._context.postscript):
+            text, more = closing(self._context, text or said_in(new))
+            new = [*new, *more]
         await session.add_items([*asked, *new])
         text = text or said_in(new) or self._relay.text.strip()
         if error is None and self._context.request is None and not text:

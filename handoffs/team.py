@@ -15,6 +15,7 @@ from agents import Agent, FunctionTool, ModelProvider, ModelSettings, RunConfig,
 from handoffs.ask import ask_tools
 from handoffs.context import TurnContext
 from handoffs.encoder import Encoder
+from handoffs.host import ToolUse, behaviour_of, host_tools
 from handoffs.knowledge import Knowledge, load_passages
 from handoffs.ledger import journalled
 from handoffs.policy import allowed_targets, approval_target, decide
@@ -23,7 +24,7 @@ from handoffs.roster import AgentSpec, Roster
 from handoffs.sdk_clone import clone_of, own_tools
 from handoffs.state import RouterState
 from handoffs.toolbox import explain_tool_error, load_tools
-from handoffs.tools import apart, approval_gate, end_on_request, search_tool, transfer_tool
+from handoffs.tools import apart, approval_gate, search_tool, transfer_tool
 
 
 class Models(Protocol):
@@ -77,7 +78,7 @@ class Team:
         targets = allowed_targets(self.roster, spec, has_value)
         context.allowed_targets = targets
         context.decide = lambda to: decide(self.roster, spec, to, state=state, allowed=targets, has_value=has_value)
-        if spec.ask:
+        if spec.colleagues:
             context.deadline = asyncio.get_running_loop().time() + spec.limits.seconds
         key = (spec.id, targets, context.language)
         if key not in self._agents:
@@ -85,7 +86,7 @@ class Team:
         return self._agents[key]
 
     def _make(self, spec: AgentSpec, targets: tuple[str, ...], language: str) -> Agent[TurnContext]:
-        tools: list[Tool] = [*self.tools[spec.id], *ask_tools(self, spec, language)]
+        tools: list[Tool] = [*self.tools[spec.id], *self.colleagues(spec, language)]
         if targets:
             tools.append(transfer_tool(targets, transfer_description(self.roster, targets, language)))
         text = instructions(self.roster, spec, language=language, targets=targets)
@@ -99,9 +100,17 @@ class Team:
             tools=tools,
             model=self.models.name_for(spec),
             model_settings=self.models.settings,
-            tool_use_behavior=end_on_request,
+            tool_use_behavior=self.behaviour(spec),
         )
         return self.dressed(spec, made)
+
+    def colleagues(self, spec: AgentSpec, language: str, depth: int = 1) -> list[Tool]:
+        """A tool for each agent that this one asks, and for each of its specialists."""
+        return [*ask_tools(self, spec, language, depth), *host_tools(self, spec, language, depth)]
+
+    def behaviour(self, spec: AgentSpec) -> ToolUse:
+        """When a run of this agent ends after a tool."""
+        return behaviour_of(self.roster, spec)
 
     def dressed(self, spec: AgentSpec, made: Agent[TurnContext]) -> Agent[TurnContext]:
         """`made`; for an agent of the SDK its own copy that runs as `made` would."""

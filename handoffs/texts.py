@@ -15,6 +15,7 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
         "approval_to_queue": "A person has to approve this first. I've passed your request to {name}.",
         "a_person": "a person",
         "person_gone": "The person you were talking to had to leave. {name} will take over from here.",
+        "missing": "I could not get an answer from {names} this time.",
         "closed": "Nobody is there right now; your message is kept and answered as soon as somebody is back.",
     },
     "zh": {
@@ -27,6 +28,7 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
         "approval_to_queue": "这项操作需要人工审核，我已将您的请求转给{name}。",
         "a_person": "工作人员",
         "person_gone": "刚才为您服务的工作人员已离开，接下来由{name}为您服务。",
+        "missing": "这次没有得到{names}的答复。",
         "closed": "现在是非工作时间；您的消息已保存，工作人员上线后会尽快回复。",
     },
 }

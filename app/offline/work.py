@@ -15,12 +15,12 @@ from app.offline.slots import Slot, bare, find
 from app.offline.steps import Call
 from app.offline.texts import LANGUAGES, asks_about, is_personal, phrase, wishes_for
 from app.offline.toolset import SEARCH, OwnTool
+from handoffs.ask import answer_in
 from handoffs.encoder import Encoder
 
 TOOL_FLOOR = 0.36  # cosine of a request to a tool's name or description; below it a tool is never called
 TOOL_SURE = 0.50  # from here a tool goes before the knowledge
 LOOK_FIRST = 0.20  # a tool that looks something up may be this much less near than one that changes something
-_ANSWER = re.compile(r"\A<handoff-note [^>]*>\nFrom: .*\nAnswer: (.*)\n</handoff-note>\Z", re.DOTALL)
 SLOT_BONUS = 0.10  # the request itself carries a value that only this kind of tool asks for
 
 
@@ -150,10 +150,9 @@ def ask(at: Situation, tool: OwnTool, request: str) -> Outcome | Call:
 
 def answered(output: str) -> Outcome:
     """A colleague's words out of the note that carries them; nothing is known when there is no note: it failed."""
-    found = _ANSWER.search(output)
-    if found is None:
+    text = answer_in(output)
+    if text is None:
         return Unknown()
-    text = found[1].replace("\n  ", "\n").strip()
     try:
         parts = json.loads(text)
     except ValueError:

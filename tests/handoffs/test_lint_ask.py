@@ -14,7 +14,7 @@ def desk(folder: Path, settings: dict[str, str], *, desk_file: str = DESK) -> li
     for name, route in settings.items():
         files[f"{name}/agent.md"] = agent_file(f"intended_use: Work of {name}.\n{route}")
     problems = check(write(folder, files)).problems
-    return [f"{p.severity} {p}" for p in problems if p.field.split(".")[0] in ("ask", "arguments", "result")]
+    return [f"{p.severity} {p}" for p in problems if p.field.split(".")[0] in ("ask", "arguments", "result", "host")]
 
 
 def test_agents_that_ask_each_other_in_a_circle_are_an_error(tmp_path: Path) -> None:
@@ -57,3 +57,25 @@ def test_allowed_values_are_of_the_declared_type(tmp_path: Path) -> None:
     found = desk(tmp_path, {"a": "arguments: {level: {type: integer, allowed: [one]}}"})
 
     assert found == ["error a/agent.md:3: arguments.level.allowed: expected values of the type integer, got 'one'"]
+
+
+def test_specialists_of_a_host_exist_and_are_not_asked_twice(tmp_path: Path) -> None:
+    """handoffs.md 7: an unknown specialist, the host itself, and one that is in `ask` too are errors."""
+    found = desk(tmp_path, {"a": "ask: [b]\nhost: {specialists: [b, a, nobody_here, human]}", "b": ""})
+
+    assert found == [
+        "error a/agent.md:4: host.specialists.1: `a` is this agent itself",
+        "error a/agent.md:4: host.specialists.2: there is no agent `nobody_here` (there are: a, b, billing, triage)",
+        "error a/agent.md:4: host.specialists.3: there is no agent `human` (there are: a, b, billing, triage)",
+        "error a/agent.md:4: host.specialists.0: `b` is in `ask` too, and one tool cannot be both; "
+        "keep it in one of them",
+    ]
+
+
+def test_a_host_counts_in_circles(tmp_path: Path) -> None:
+    """handoffs.md 6 (depth): a specialist that asks its host is a circle too."""
+    found = desk(tmp_path, {"a": "host: {specialists: [b]}", "b": "ask: [a]"})
+
+    assert found == [
+        "error a/agent.md:3: host.specialists.0: agents ask each other in a circle: a -> b -> a; take one of them out"
+    ]
