@@ -20,6 +20,7 @@ from handoffs.masking import masked_request, masker
 from handoffs.policy import exit_target, next_in_plan, owner_of
 from handoffs.recorder import Recorder
 from handoffs.relay import Relay, new_message_id
+from handoffs.remembered import without_refused
 from handoffs.roster import HUMAN, AgentSpec, Burst, Step
 from handoffs.run import AgentRun, Said
 from handoffs.seeds import NOT_YET, Handing, Past, seed_for, stored
@@ -453,16 +454,6 @@ class Turn:
     def _request_id(self) -> str:
         self._step += 1
         return f"turn:{self.token.epoch}:{self._step}"
-
-
-def without_refused(items: tuple[Item, ...]) -> list[Item]:
-    """`items` without refused transfer calls: a model that sees them later avoids those colleagues for no reason."""
-    refused = {
-        item["call_id"]
-        for item in items
-        if item.get("type") == "function_call_output" and str(item.get("output", "")).startswith("Not transferred")
-    }
-    return [item for item in items if item.get("call_id") not in refused]
 
 
 def transfer_record(to: str) -> list[Item]:

@@ -1,0 +1,41 @@
+"""What an agent keeps of a run in its own history, when the run was not plain sailing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sessions.model import Item
+
+
+def without_refused(items: Sequence[Item]) -> list[Item]:
+    """`items` without refused transfer calls: a model that sees them later avoids those colleagues for no reason.
+
+    Reasoning that led to nothing but such a call goes with it; the model APIs refuse reasoning without what it was for.
+    """
+    refused = {
+        item["call_id"]
+        for item in items
+        if item.get("type") == "function_call_output" and str(item.get("output", "")).startswith("Not transferred")
+    }
+    if not refused:
+        return list(items)
+    return [
+        item
+        for place, item in enumerate(items)
+        if item.get("call_id") not in refused
+        and (item.get("type") != "reasoning" or _led_to_more(items[place + 1 :], refused))
+    ]
+
+
+def _led_to_more(after: Sequence[Item], refused: set[str]) -> bool:
+    """Whether the response that begins before `after` made anything that is kept."""
+    made = False
+    for item in after:
+        kind = item.get("type")
+        if kind == "function_call_output" or (kind == "reasoning" and made):
+            return False
+        if kind != "reasoning":
+            made = True
+            if item.get("call_id") not in refused:
+                return True
+    return False
