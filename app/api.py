@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncIterator
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from fastapi.responses import StreamingResponse
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
 from app import desk_view, language, origins
@@ -35,10 +31,9 @@ from app.desk import Desk
 from app.identity import IdentityError, Session, new_id, same_secret
 from handoffs.router import Person, message_id
 from sessions.errors import StoreError
-from sessions.model import Ephemeral, Token
+from sessions.model import Token
 
 SUGGESTIONS: Final = 4  # examples that an empty widget offers
-HEARTBEAT_S: Final = 15.0  # a proxy must see something now and then
 PREFLIGHT_S: Final = 600
 
 bearer = HTTPBearer(auto_error=False, description="The desk's API key (`frontdesk key` prints it).")
@@ -158,52 +153,6 @@ async def conversations(desk: TheDesk, limit: Annotated[int, Query(ge=1, le=200)
 async def conversation(conversation_id: str, desk: TheDesk, after: Annotated[int, Query(ge=0)] = 0) -> ConversationView:
     """One conversation: owner, transcript, events after `after`, values that are not sensitive."""
     return await desk_view.conversation_view(desk, conversation_id, after)
-
-
-@v1.get(
-    "/conversations/{conversation_id}/events",
-    responses={**responses(404), 200: {"content": {"text/event-stream": {}}, "description": "events as they happen"}},
-    response_class=StreamingResponse,
-)
-async def events(
-    conversation_id: str, request: Request, desk: TheDesk, after: Annotated[int, Query(ge=0)] = 0
-) -> StreamingResponse:
-    """Server-sent events: `ev` (an entry of the log, id = seq) after `after`, and `eph` (drafts, typing)."""
-    await desk.store.get(conversation_id)
-    last = request.headers.get("last-event-id", "")
-    start = int(last) if last.isascii() and last.isdigit() else after
-    return StreamingResponse(
-        _stream(desk, conversation_id, start), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
-    )
-
-
-async def _stream(desk: Desk, conversation_id: str, after: int) -> AsyncIterator[str]:
-    async with desk.live.follow(conversation_id, after) as feed:
-        yield ": follow\n\n"
-        items = aiter(feed)
-        coming = asyncio.ensure_future(anext(items))
-        leaving = asyncio.ensure_future(desk.leaving.wait())
-        try:
-            while not leaving.done():
-                done, _ = await asyncio.wait(
-                    [coming, leaving], timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED
-                )
-                if not done:
-                    yield ": still here\n\n"
-                if coming in done:
-                    yield _server_sent(coming.result())
-                    coming = asyncio.ensure_future(anext(items))
-        finally:
-            coming.cancel()  # the feed's generator ends with it
-            leaving.cancel()
-            await asyncio.gather(coming, leaving, return_exceptions=True)
-
-
-def _server_sent(item: object) -> str:
-    if isinstance(item, Ephemeral):
-        return f"event: eph\ndata: {json.dumps({'e': item.type, **item.data}, ensure_ascii=False)}\n\n"
-    view = desk_view.event_view(item)  # type: ignore[arg-type]  # a feed has events and ephemerals only
-    return f"id: {view.seq}\nevent: ev\ndata: {view.model_dump_json(exclude_none=True)}\n\n"
 
 
 @v1.post("/conversations/{conversation_id}/take", responses=responses(404, 409, 422))

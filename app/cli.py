@@ -219,7 +219,7 @@ def runs(
         typer.Argument(metavar="WHAT", help="The id of a conversation, to list its runs only; or show, or replay."),
     ] = None,
     run_id: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="With show or replay: a run, as the list names it.")
+        str | None, typer.Argument(metavar="RUN", help="With show or replay: a run; of a conversation the newest.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many, newest first.")] = 20,
     after: Annotated[
@@ -237,7 +237,7 @@ def runs(
         found = _ask(url, key, lambda api: api.runs(id_, after, limit))
         print_json(found) if as_json else out.print(run_list(found), soft_wrap=True)
         return
-    run = _ask(url, key, lambda api: api.run(id_))
+    run = _ask(url, key, lambda api: api.run_of(id_))
     print_json(run) if as_json else out.print(run_page(run), soft_wrap=True)
 
 

@@ -32,11 +32,12 @@ class Leaver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long a socket may be silent, in seconds. Tests make them shorter."""
+    """How long a socket or a stream may be silent, in seconds. Tests make them shorter."""
 
     hello_s: float = 5.0
     ping_s: float = 25.0  # proxies cut idle connections after 30 to 60 s
     pong_s: float = 10.0
+    slow_s: float = 20.0  # an event stream whose reader takes nothing for so long is cut
 
 
 @dataclass

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI, WebSocket
 
-from app import api, api_errors, pages, runs_api, socket, timeline_api
+from app import api, api_errors, events_api, pages, runs_api, socket, timeline_api
 from app.body_limit import BodyLimit
 from app.building import open_desk
 from app.desk import Desk
@@ -42,7 +42,15 @@ def create_app(settings: Settings, *, roster: Roster | None = None, opener: Open
     api_errors.install(app)
     app.add_middleware(BodyLimit)
     app.add_middleware(pages.SafeHeaders)  # added last: it is the outermost
-    for router in (api.widget, api.v1, timeline_api.router, runs_api.router, api.health, pages.pages):
+    for router in (
+        api.widget,
+        api.v1,
+        timeline_api.router,
+        runs_api.router,
+        events_api.router,
+        api.health,
+        pages.pages,
+    ):
         app.include_router(router)
     app.mount("/static", pages.static_files(), name="static")
 

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from handoffs.tools import TRANSFER
-
 Part = Mapping[str, Any]
 MARK = "~"  # between conversation and run in an id: no conversation's id has one, and no address needs to escape it
 USAGE = ("in", "out", "cached", "reasoning")
@@ -113,11 +111,6 @@ def tool_calls(part: Part) -> list[dict[str, Any]]:
         for item in outputs(part)
         if item.get("type") == "function_call" and item.get("call_id")
     ]
-
-
-def own_tools(part: Part) -> list[dict[str, Any]]:
-    """Those calls that are not the router's own transfer."""
-    return [call for call in tool_calls(part) if call["name"] != TRANSFER]
 
 
 def newest_first(runs: Sequence[RunRecord]) -> list[RunRecord]:

@@ -17,7 +17,9 @@ from handoffs.errors import ModelFailed
 from handoffs.history import Line, customer_item
 from handoffs.ledger import Ledger
 from handoffs.masking import masked_request, masker
+from handoffs.observing import Observing
 from handoffs.policy import exit_target, next_in_plan, owner_of
+from handoffs.record import MARK
 from handoffs.recorder import Recorder
 from handoffs.relay import Relay, new_message_id
 from handoffs.remembered import without_refused
@@ -84,6 +86,12 @@ class Turn:
             values=grant.values,
             kept=store.runs_keep > 0,
         )
+        self._observing = Observing(
+            store,
+            self.conversation_id,
+            f"{self.conversation_id}{MARK}{grant.token.epoch}",
+            on=grant.conversation.watched_until > grant.token.epoch,  # an epoch is the time of its claim, or later
+        )
         self._values = TurnValues(store, grant, self._turn_id, self._roster.desk.values, self._state)
 
     # -- being the owner -------------------------------------------------------------------------------------------
@@ -119,6 +127,7 @@ class Turn:
         """Answer everything that waits. Raises StaleOwner when somebody else took over meanwhile."""
         await self._values.load()
         session = self._session(self.owner_id, self._history)
+        await self._observing.tell("turn_start", owner=f"ai:{self.owner_id}", turn=self._turn_id)
         while self._pending:
             session = await self._step_once(session)
 
@@ -190,6 +199,7 @@ class Turn:
             ledger=ledger,
             recorder=self._record,
             asks=self._asks,
+            observe=self._observing.show,
         )
         agent = self._team.agent(spec, context, self._state)
         self._record.model = agent.model if isinstance(agent.model, str) else type(agent.model).__name__
@@ -198,6 +208,7 @@ class Turn:
         run = self._run = AgentRun(agent, spec, context, relay, self._team.run_config)
         if self._lost:
             run.stop()
+        await self._observing.tell("agent_start", path=[spec.id])
         asked = [customer_item(message.text) for message in self._batch]
         restart: Restart | None = None
         if spec.burst.policy == "restart" and self._follow is not None and 0 < len(self._batch) < spec.burst.cap:
@@ -210,6 +221,7 @@ class Turn:
                 said = await run.speak(session, asked)
         else:
             said = await run.speak(session, asked)
+        await self._observing.tell("agent_end", path=[spec.id], failed=str(said.error or ""))
         if self._lost:
             raise StaleOwner(self.conversation_id, owner="somebody else", epoch=self.token.epoch)
         return None if restart is not None and restart.wanted else said

@@ -107,9 +107,9 @@ class Keys:
         return self.named("runs")
 
     @property
-    def observers(self) -> str:
+    def watchers(self) -> str:
         """The channel for those who watch agents work. Nobody who serves customers listens to it."""
-        return self.base + "obs"
+        return self.base + "watch"
 
     def history(self, agent_id: str) -> str:
         return self.named(f"h:{agent_id}")

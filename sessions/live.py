@@ -14,7 +14,7 @@ import random
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from redis.asyncio.client import PubSub
@@ -161,15 +161,25 @@ class Live:
         self.healthy = False
 
     @asynccontextmanager
-    async def follow(self, conversation_id: str, after_seq: int = 0) -> AsyncIterator[Feed]:
-        """A feed of one conversation, already subscribed, so nothing falls between the log and the live events."""
-        channel = Keys.of(conversation_id).channel
+    async def follow(self, conversation_id: str, after_seq: int = 0, *, watch: bool = False) -> AsyncIterator[Feed]:
+        """A feed of one conversation, already subscribed, so nothing falls between the log and the live events.
+
+        With `watch` it also has what is for observers only (sessions/watching.py). Never for a customer.
+        """
+        keys = Keys.of(conversation_id)
         feed = Feed(self._store, conversation_id, after_seq)
+        async with self._fed(keys.channel, feed), AsyncExitStack() as more:
+            if watch:
+                await more.enter_async_context(self._fed(keys.watchers, feed))
+            yield feed
+
+    @asynccontextmanager
+    async def _fed(self, channel: str, feed: Feed) -> AsyncIterator[None]:
         feeds = self._feeds.setdefault(channel, set())
         feeds.add(feed)
         try:
             await self._subscribed(channel)
-            yield feed
+            yield
         finally:
             feeds.discard(feed)
             if not feeds and self._feeds.get(channel) is feeds:
@@ -262,14 +272,17 @@ class Live:
             for callback in self._callbacks[channel]:
                 callback(message["data"])
         elif message["type"] == "message":
-            item = parse(message["data"])
+            items = parse(message["data"])
             for feed in self._feeds.get(channel, ()):
-                feed.push(item)
+                for item in items:
+                    feed.push(item)
 
 
-def parse(payload: str) -> Event | Ephemeral:
-    """What was published: an event (lua/lib.lua `append`) or an ephemeral."""
+def parse(payload: str) -> list[Event | Ephemeral]:
+    """What was published: an event (lua/lib.lua `append`), an ephemeral, or several that only observers get."""
     row = json.loads(payload)
     if row[0] == "E":
-        return replies.published_event(row)
-    return Ephemeral(row[1], row[2])
+        return [replies.published_event(row)]
+    if row[0] == "W":
+        return [Ephemeral(type_, data) for type_, data in row[1:]]
+    return [Ephemeral(row[1], row[2])]

@@ -163,6 +163,7 @@ class Conversation:
     offer: str = ""  # id of the pending offer
     tenure: int = 0  # the epoch in which the present owner became the owner
     asks: tuple[str, ...] = ()  # approvals that wait for a decision
+    watched_until: int = 0  # somebody wants to see how agents work on it
     woken: tuple[str, ...] = ()  # approvals decided since the last commit: why a turn runs although nothing waits
 
 

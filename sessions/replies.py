@@ -34,6 +34,7 @@ def conversation(conversation_id: str, own: Mapping[str, str], waiting: int = 0)
         seen={key[5:]: int(value) for key, value in own.items() if key.startswith("seen:")},
         offer=own.get("offer", ""),
         tenure=int(own.get("tenure") or 0),
+        watched_until=int(own.get("watched", "0")),
         asks=tuple(entry.partition("=")[0] for entry in own.get("asks", "").split()),
         woken=tuple((own.get("woken", "") + own.get("wake", "")).split()),
     )

@@ -25,7 +25,7 @@ from sessions.failures import FAILURES, passes, store_error
 
 SCRIPTS = (
     *("enqueue", "claim", "renew", "append", "commit", "transfer", "takeover", "release", "relay"),
-    *("offer", "accept", "decline", "cancel", "expire", "close", "forget", "set_values", "cursor", "resume"),
+    *("offer", "accept", "decline", "cancel", "expire", "close", "forget", "set_values", "cursor", "resume", "watch"),
     *("approval_ask", "approval_decide", "approval_consume", "journal_begin", "journal_finish"),
     *("customer_set", "customer_forget"),
 )

@@ -12,6 +12,7 @@ from app.banner import local_url
 from app.commands.output import CommandFailed, ExitCode
 from app.keys import desk_key_file
 from app.settings import Settings
+from handoffs.record import MARK
 
 TIMEOUT_S = 10.0
 
@@ -94,6 +95,15 @@ class Api:
     def run(self, run_id: str) -> dict[str, Any]:
         """One run whole; CommandFailed (NOT_FOUND) when there is no record of it."""
         return self._get(f"/v1/runs/{quote(run_id, safe='')}")
+
+    def run_of(self, id_: str) -> dict[str, Any]:
+        """One run whole, by its own id, or the newest one of the conversation of that id."""
+        if MARK in id_:
+            return self.run(id_)
+        newest = self.runs(id_, None, 1)["runs"]
+        if not newest:
+            raise CommandFailed(f"there is no record of a run of {id_}", ExitCode.NOT_FOUND)
+        return self.run(newest[0]["id"])
 
     def close(self) -> None:
         self._http.close()

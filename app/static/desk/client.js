@@ -35,8 +35,8 @@ export class Client {
     let seq = after;
     while (!signal.aborted) {
       try {
-        await this.#stream(`/v1/conversations/${encodeURIComponent(cid)}/events?after=${seq}`, signal, (name, data) => {
-          if (name === "ev") seq = data.seq;
+        await this.#stream(`/v1/conversations/${encodeURIComponent(cid)}/events?watch=false&after=${seq}`, signal, (name, data) => {
+          if ("seq" in data) seq = data.seq;
           on(name, data);
         });
       } catch (error) {

@@ -132,9 +132,9 @@ export class ConversationView {
   }
 
   #heard(name, data) {
-    if (name === "ev") this.#event(data);
-    else if (name === "eph" && data.e === "msg.delta") this.timeline.delta(data);
-    else if (name === "eph" && data.e === "typing") this.#customerTypes(data);
+    if ("seq" in data) this.#event(data);
+    else if (name === "response_delta") this.timeline.delta(data);
+    else if (name === "typing") this.#customerTypes(data);
   }
 
   #event(event) {
