@@ -16,6 +16,7 @@ import json
 import logging
 import re
 import secrets
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -235,6 +236,7 @@ def _view(context: TurnContext, caller: AgentSpec, asked: AgentSpec) -> TurnCont
         spoken="",
         postscript="",
         missing=(),
+        recording=None,
     )
 
 
@@ -248,6 +250,9 @@ async def _in_time(runner: FunctionTool, call: ToolContext[TurnContext], items: 
         if not limit.expired():
             raise  # a tool's or a server's own
         raise NoAnswer(f"nothing came within {seconds:.2g} seconds") from None
+    finally:
+        if call.context.recording is not None:
+            call.context.recording.failed(sys.exception() or asyncio.CancelledError())
 
 
 def _decoded(options: StructuredToolInputBuilderOptions) -> list[TResponseInputItem]:
@@ -300,12 +305,25 @@ def _causes(failure: BaseException) -> Iterator[BaseException]:
 
 
 class _Observed(RunHooks[TurnContext]):
-    """Shows observers what goes on inside an asked agent: names and its own words, no arguments, no results."""
+    """Records the model's calls inside an asked agent, and shows observers what goes on there.
+
+    Observers see names and its own words, no arguments and no results.
+    """
+
+    async def on_llm_start(
+        self, context: RunContextWrapper[TurnContext], agent: Any, system_prompt: str | None, input_items: list[Any]
+    ) -> None:
+        turn = context.context
+        if turn.recorder is not None:
+            turn.recording = turn.recorder.call(system_prompt, list(input_items), turn.path)
 
     async def on_tool_start(self, context: RunContextWrapper[TurnContext], agent: Any, tool: Tool) -> None:
         context.context.observe("tool_called", {"path": context.context.path, "tool": tool.name})
 
     async def on_llm_end(self, context: RunContextWrapper[TurnContext], agent: Any, response: ModelResponse) -> None:
+        if context.context.recording is not None:
+            context.context.recording.answered(response)
+            context.context.recording = None
         for item in response.output:
             if isinstance(item, ResponseOutputMessage):
                 text = "".join(part.text for part in item.content if part.type == "output_text")

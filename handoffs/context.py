@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from handoffs.policy import Decide, Decision, Refused
-from handoffs.recorder import Recorder
+from handoffs.recorder import Call, Recorder
 from handoffs.roster import AgentSpec
 from handoffs.transfer import TransferRequest
 
@@ -84,7 +84,7 @@ class TurnContext:
     inside; nothing of it reaches the customer or the caller's history.
 
     Of a host, `spoken` is an answer that its specialists gave word for word, and `postscript` the sentence that follows
-    any answer when some of them, `missing`, gave none.
+    any answer when some of them, `missing`, gave none. `recording` is the call of an asked agent's model under way.
     """
 
     conversation_id: str
@@ -109,6 +109,7 @@ class TurnContext:
     spoken: str = ""
     postscript: str = ""
     missing: tuple[str, ...] = ()
+    recording: Call | None = None
 
     def idempotency_key(self, tool_name: str, arguments: str) -> str:
         """A key for an outside system, stable across re-runs of the same call in the same turn."""

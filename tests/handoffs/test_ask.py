@@ -16,6 +16,7 @@ from agents.testing import ModelStep
 from handoffs.ask import MAX_REQUEST
 from handoffs.context import TurnContext
 from handoffs.ledger import journalled
+from handoffs.record import joined
 from handoffs.router import CustomerMessage
 from handoffs.state import RouterState
 from handoffs.team import Team
@@ -167,6 +168,23 @@ async def test_observers_see_the_inside_with_its_path(
 
     assert [kind for kind, _ in seen] == ["agent_start", "tool_called", "agent_message", "agent_end"]
     assert {tuple(data["path"]) for _, data in seen} == {("billing", "fraud_check")}
+
+
+async def test_model_calls_inside_are_recorded_with_their_path(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path
+) -> None:
+    """handoffs.md 6: the record of a run has the calls of the asked agent's model too, told apart by their path."""
+    billing = script([asks("fraud_check", request="Go.")], [asks("fraud_check", request="Again.")], [says("Done.")])
+    check = script([says("Yes.")], RuntimeError("down"))
+    router = router_for(store, live, DESK, {"billing": billing, "fraud_check": check}, tmp_path)
+
+    await said(router, conversation_id)
+
+    (rows,) = await store.run_records([conversation_id])
+    (run,) = joined(conversation_id, rows)
+    found = [(call.get("path"), "error" in call) for call in run.parts[0]["calls"]]
+    inside = ["billing", "fraud_check"]
+    assert found == [(None, False), (inside, False), (None, False), (inside, True), (None, False)]
 
 
 # -- its own tools ---------------------------------------------------------------------------------------------------
