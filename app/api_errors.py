@@ -13,8 +13,9 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from app.api_models import ErrorBody, ErrorDetail
-from handoffs.errors import MessageRejected, UnknownTarget
+from handoffs.errors import MessageRejected, NotTheirs, UnknownTarget
 from sessions.errors import (
+    ApprovalVoid,
     Conflict,
     ConversationClosed,
     FrontdeskError,
@@ -24,6 +25,7 @@ from sessions.errors import (
     StaleOwner,
     StoreRefused,
     StoreUnavailable,
+    UnknownApproval,
     UnknownConversation,
 )
 
@@ -39,6 +41,9 @@ STATUS: Final[Mapping[type[FrontdeskError], tuple[int, str]]] = {
     ConversationClosed: (409, "conversation_closed"),
     MessageRejected: (422, "invalid_request"),
     UnknownTarget: (422, "unknown_agent"),
+    UnknownApproval: (404, "unknown_approval"),
+    ApprovalVoid: (409, "approval_void"),
+    NotTheirs: (403, "not_theirs"),
     MessageIdReused: (409, "message_id_reused"),
     StoreUnavailable: (503, "store_unavailable"),
     StoreRefused: (503, "store_refused"),
@@ -101,6 +106,8 @@ def of_frontdesk(error: FrontdeskError) -> JSONResponse:
     field = error.field if isinstance(error, Conflict | MessageRejected) else None
     if isinstance(error, UnknownTarget):
         field = "to"
+    if isinstance(error, NotTheirs):
+        field = "by"
     headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else None
     return answer(status, code, str(error), field=field, owner=owner, epoch=epoch, headers=headers)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import getpass
 import re
 import sys
 import traceback
@@ -239,6 +240,87 @@ def runs(
         return
     run = _ask(url, key, lambda api: api.run_of(id_))
     print_json(run) if as_json else out.print(run_page(run), soft_wrap=True)
+
+
+@cli.command(epilog=EXIT_CODE_HELP)
+def approvals(
+    conversation_id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="One conversation, decided ones too.", show_default=False)
+    ] = None,
+    url: UrlOption = None,
+    key: KeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the calls that wait for somebody's word, the nearest deadline first."""
+    from app.commands.approvals import approval_list
+
+    found = _ask(url, key, lambda api: api.approvals(conversation_id))
+    if as_json:
+        print_json(found)
+    else:
+        out.print(approval_list(found["approvals"]), soft_wrap=True)
+
+
+AskedIn = Annotated[str, typer.Argument(metavar="ID", help="The conversation, as `frontdesk approvals` lists it.")]
+AskedAs = Annotated[str, typer.Argument(metavar="APPROVAL", help="The approval's id, as listed there.")]
+PersonOption = Annotated[
+    str | None, typer.Option("--as", help="Who you are: a login. Without it, the one of this computer.")
+]
+CustomerOption = Annotated[bool, typer.Option("--customer", help="Pass on the customer's own word.")]
+NoteOption = Annotated[str, typer.Option("--note", help="A note that the agent reads.")]
+
+
+@cli.command(epilog=EXIT_CODE_HELP)
+def approve(
+    conversation_id: AskedIn,
+    approval_id: AskedAs,
+    person: PersonOption = None,
+    customer: CustomerOption = False,
+    note: NoteOption = "",
+    url: UrlOption = None,
+    key: KeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Agree to one call: it is made once, and the agent goes on."""
+    _decide("granted", conversation_id, approval_id, person, customer, note, url, key, as_json)
+
+
+@cli.command(epilog=EXIT_CODE_HELP)
+def deny(
+    conversation_id: AskedIn,
+    approval_id: AskedAs,
+    person: PersonOption = None,
+    customer: CustomerOption = False,
+    note: NoteOption = "",
+    url: UrlOption = None,
+    key: KeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Refuse one call: it is not made, and the agent goes on knowing that."""
+    _decide("refused", conversation_id, approval_id, person, customer, note, url, key, as_json)
+
+
+def _decide(
+    verdict: str,
+    conversation_id: str,
+    approval_id: str,
+    person: str | None,
+    customer: bool,
+    note: str,
+    url: str | None,
+    key: str | None,
+    as_json: bool,
+) -> None:
+    from app.commands.approvals import decided_line
+
+    login = person or getpass.getuser()
+    by: Any = "customer" if customer else {"id": login, "name": login}
+    answer = {"verdict": verdict, "by": by, "note": note}
+    found = _ask(url, key, lambda api: api.decide(conversation_id, approval_id, answer))
+    if as_json:
+        print_json(found)
+    else:
+        out.print(decided_line(found), soft_wrap=True, markup=False)
 
 
 def _ask(url: str | None, key: str | None, question: Any) -> dict[str, Any]:

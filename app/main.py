@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI, WebSocket
 
-from app import api, api_errors, events_api, pages, runs_api, socket, timeline_api
+from app import api, api_errors, approvals_api, events_api, pages, runs_api, socket, timeline_api
 from app.body_limit import BodyLimit
 from app.building import open_desk
 from app.desk import Desk
@@ -45,6 +45,7 @@ def create_app(settings: Settings, *, roster: Roster | None = None, opener: Open
     for router in (
         api.widget,
         api.v1,
+        approvals_api.router,
         timeline_api.router,
         runs_api.router,
         events_api.router,

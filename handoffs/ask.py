@@ -49,7 +49,7 @@ MAX_REQUEST = 4000  # characters of one request; a model that sends more has cop
 MAX_ANSWER = 8000  # characters of one answer that the caller reads
 SHARE = 0.5  # of the caller's remaining time that one asked agent may use: the caller must be able to go on without it
 _ANSWER = re.compile(rf"\A<{NOTE} [^>]*>\nFrom: .*\nAnswer: (.*)\n</{NOTE}>\Z", re.DOTALL)
-CROSSING = ("approval", "ledger")  # what only people can decide; it must not end as the words of a tool
+CROSSING = ("ledger",)  # what only people can settle; it must not end as the words of a tool
 
 ASKED = f"""\
 # How this desk works

@@ -56,6 +56,14 @@ class Ledger(Protocol):
     async def finish(self, key: str, result: str) -> str: ...
 
 
+class Released(Protocol):
+    """The calls of this run that somebody agreed to (see handoffs/approvals.py)."""
+
+    def asked(self, tool: str, call_id: str) -> bool: ...
+
+    async def key(self, tool: str, call_id: str, arguments: str) -> str: ...
+
+
 def stays_inside(to: str) -> Decision:
     """What becomes of a transfer where nobody may move the conversation: refused."""
     return Refused(to, "transfers are not possible here.", ())
@@ -110,6 +118,7 @@ class TurnContext:
     postscript: str = ""
     missing: tuple[str, ...] = ()
     recording: Call | None = None
+    released: Released | None = None
 
     def idempotency_key(self, tool_name: str, arguments: str) -> str:
         """A key for an outside system, stable across re-runs of the same call in the same turn."""

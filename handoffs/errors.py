@@ -10,6 +10,8 @@ FrontdeskError (sessions.errors)  the root
     ValueInvalid                  the value does not fit its contract in desk.yaml
     BudgetSpent                   the turn used up its model calls, seconds or transfers
     ModelFailed                   the model gave no usable answer, also after the retries
+    ApprovalDecided               somebody (or the time) decided this approval first; `approval` has the answer
+    NotTheirs                     an approval that is for somebody else to decide
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sessions.errors import FrontdeskError
+from sessions.model import Approval
 
 Severity = Literal["error", "warning"]
 
@@ -117,3 +120,23 @@ class ModelFailed(HandoffError):
         super().__init__(f"the model of agent {agent_id!r} gave no answer: {why}")
         self.agent_id = agent_id
         self.why = why
+
+
+class ApprovalDecided(HandoffError):
+    """Somebody decided this approval first, or its time was over and the default counts. `approval` has that answer."""
+
+    def __init__(self, conversation_id: str, approval: Approval) -> None:
+        who = "nobody decided in time" if approval.by == "system" else f"by {approval.by}"
+        super().__init__(
+            f"conversation {conversation_id}: approval {approval.approval_id} was {approval.verdict} already ({who})"
+        )
+        self.approval = approval
+
+
+class NotTheirs(HandoffError):
+    """Somebody answers what others are asked. `approver` is `people` or `customer`."""
+
+    def __init__(self, approval_id: str, approver: str) -> None:
+        whose = "the customer's word" if approver == "customer" else "a person at the desk"
+        super().__init__(f"by: approval {approval_id} needs {whose}")
+        self.approver = approver

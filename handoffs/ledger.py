@@ -70,21 +70,27 @@ def journalled(tool: FunctionTool, people: str) -> FunctionTool:
 
     async def invoke(ctx: ToolContext[TurnContext], arguments: str) -> Any:
         ledger = ctx.context.ledger
-        if ledger is None:
-            return await tool.on_invoke_tool(ctx, arguments)
-        key = ledger.key(ctx.context.agent_id, tool.name, arguments)
-        try:
-            must_run, earlier = await ledger.begin(key)
-        except CallUnfinished as error:
-            log.warning("%s", error)
-            return unknown_outcome(ctx.context, tool.name, arguments, people, ctx.tool_call_id)
-        if not must_run:
-            return earlier
-        result = await tool.on_invoke_tool(ctx, arguments)
-        await ledger.finish(key, str(result))
-        return result
+        key = ledger.key(ctx.context.agent_id, tool.name, arguments) if ledger is not None else ""
+        return await call_once(tool, people, ctx, arguments, key)
 
     return with_invocation(tool, invoke)
+
+
+async def call_once(tool: FunctionTool, people: str, ctx: ToolContext[TurnContext], arguments: str, key: str) -> Any:
+    """Make the call that the journal knows as `key`, unless an earlier attempt made it; without a journal, make it."""
+    ledger = ctx.context.ledger
+    if ledger is None:
+        return await tool.on_invoke_tool(ctx, arguments)
+    try:
+        must_run, earlier = await ledger.begin(key)
+    except CallUnfinished as error:
+        log.warning("%s", error)
+        return unknown_outcome(ctx.context, tool.name, arguments, people, ctx.tool_call_id)
+    if not must_run:
+        return earlier
+    result = await tool.on_invoke_tool(ctx, arguments)
+    await ledger.finish(key, str(result))
+    return result
 
 
 def unknown_outcome(context: TurnContext, tool_name: str, arguments: str, people: str, call_id: str) -> str:

@@ -96,10 +96,10 @@ def _conditions(roster: Roster, agent: AgentSpec) -> Iterator[Problem]:
 def _why_never(roster: Roster, test: Comparison) -> str | None:
     if test.is_label:
         group, _, name = test.subject.partition(".")
-        gated = sorted({tool for other in roster.agents.values() for tool in other.approval})
+        gated = sorted({tool for other in roster.agents.values() for tool in (*other.approval, *other.confirm)})
         if group != "approval" or name not in gated:
             known = [f"approval.{tool}" for tool in gated]
-            exist = f"there are: {', '.join(known)}" if known else "no agent has a tool in `approval`"
+            exist = f"there are: {', '.join(known)}" if known else "no agent has a tool in `approval` or `confirm`"
             return f"there is no label `{test.subject}`{suggest(test.subject, known)} ({exist})"
         return None
     contract = roster.desk.values.get(test.subject)
@@ -174,7 +174,16 @@ def _tool_errors(agent: AgentSpec, tools: Toolbox) -> Iterator[Problem]:
     for place, name in enumerate(agent.tools):
         if name in ROUTER_TOOLS or name.startswith(ROUTER_PREFIX):
             yield _problem(agent, f"tools.{place}", f"the name `{name}` is the router's own; rename the tool")
-    for field, name in (*_places("approval", agent.approval), *_places("read_only", agent.read_only)):
+    for place, name in enumerate(agent.confirm):
+        if name in agent.approval:
+            message = f"`{name}` is in `approval` too; either a person decides, or the customer"
+            yield _problem(agent, f"confirm.{place}", message)
+    guarded = (
+        *_places("approval", agent.approval),
+        *_places("confirm", agent.confirm),
+        *_places("read_only", agent.read_only),
+    )
+    for field, name in guarded:
         if name not in agent.tools:
             own = f"its tools: {', '.join(agent.tools)}" if agent.tools else "it has no tools"
             yield _problem(agent, field, f"`{name}` is not a tool of this agent{suggest(name, agent.tools)} ({own})")

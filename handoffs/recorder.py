@@ -155,8 +155,8 @@ class Recorder:
     ) -> Recorded:
         """The record of what the coming commit rests on. `owner` and `after` (who owns from then on) are owner refs.
 
-        `outcome`: answered, transferred, failed (the defined next owner goes on, or the same one stays), or broken
-        (nothing was committed: the turn was given back).
+        `outcome`: answered, transferred, failed (the defined next owner goes on, or the same one stays), waiting
+        (until somebody decides about a call), or broken (nothing was committed: the turn was given back).
         """
         if not self._kept:
             return Recorded(self.run)

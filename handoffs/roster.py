@@ -132,6 +132,36 @@ class Step(Model):
 Then = Annotated[Step, BeforeValidator(_then)]
 
 
+_UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_MAX_VALID_MS = 30 * _UNITS["d"]  # the store keeps no question open for longer
+
+
+def _duration(value: Any) -> Any:
+    found = re.fullmatch(r"([0-9]{1,6})([smhd])", value) if isinstance(value, str) else None
+    if found is None or not 0 < int(found[1]) * _UNITS[found[2]] <= _MAX_VALID_MS:
+        raise PydanticCustomError("duration", "expected a time such as 90s, 30m, 12h or 2d, at most 30d")
+    return value
+
+
+class ApprovalSettings(Model):
+    """How somebody is asked before a call is made. `default` counts when nobody has decided within `valid`.
+
+    `text` is said to the customer when the question is put. Messages that come meanwhile are answered after the
+    decision; with `waiting: line` the customer also reads `line`, once.
+    """
+
+    valid: Annotated[str, BeforeValidator(_duration)] = "30m"
+    default: Literal["refused", "granted"] = "refused"
+    waiting: Literal["queue", "line"] = "queue"
+    text: Text | None = None
+    line: Text | None = None
+
+    @property
+    def valid_ms(self) -> int:
+        """`valid` in milliseconds."""
+        return int(self.valid[:-1]) * _UNITS[self.valid[-1]]
+
+
 class ValueAccess(Model):
     """The shared values (keys of desk.yaml `values:`) that an agent may read and write."""
 
@@ -260,6 +290,7 @@ class DeskSpec(Model):
     limits: DeskLimits = DeskLimits()
     variables: Mapping[Id, str] = Field(default_factory=dict)
     on_error: Target | None = None
+    approvals: ApprovalSettings = ApprovalSettings()
     announce: Text = Field(default_factory=lambda: dict(ANNOUNCE))
     successors: Mapping[Id, Target] = Field(default_factory=dict)
 
@@ -306,6 +337,8 @@ class AgentSettings(Model):
     requires: tuple[Id, ...] = ()
     tools: tuple[str, ...] = ()
     approval: tuple[str, ...] = ()
+    confirm: tuple[str, ...] = ()
+    approvals: ApprovalSettings | None = None
     read_only: tuple[str, ...] = ()
     limits: AgentLimits = AgentLimits()
     burst: Burst = Burst()

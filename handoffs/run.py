@@ -17,6 +17,7 @@ from agents import Agent, AgentsException, Model, RunConfig, Runner, RunResult
 from agents.exceptions import MaxTurnsExceeded
 from agents.items import RunItem, TResponseInputItem
 
+from handoffs.approvals import Interruption, Resumed, State, interruption
 from handoffs.context import TurnContext
 from handoffs.errors import BudgetSpent, ModelFailed
 from handoffs.host import closing
@@ -28,6 +29,8 @@ from handoffs.transfer import TransferRequest
 from sessions.errors import StaleOwner
 from sessions.isolated import IsolatedSession
 from sessions.model import Item
+
+UNDECIDED = "tool_approval_item"  # the SDK's note that a call waits; no model reads it
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class Said:
     tools: tuple[str, ...] = ()
     error: Exception | None = None
     shown: int = 0
+    waits: Interruption | None = None
+    made: int = 0  # items that the run has made so far
 
 
 class AgentRun:
@@ -68,16 +73,22 @@ class AgentRun:
             self._running.cancel()
             self._running = None
 
-    async def speak(self, session: IsolatedSession, asked: list[Item]) -> Said:
-        """Let the agent answer `asked`. Its new items go to the session's buffer. Errors come back in `Said.error`."""
+    async def speak(self, session: IsolatedSession, asked: list[Item], resumed: Resumed | None = None) -> Said:
+        """Let the agent answer `asked`. Its new items go to the session's buffer. Errors come back in `Said.error`.
+
+        A `resumed` run goes on where it stopped: it gives all of its items once more, and what it says now.
+        """
+        told = resumed.told if resumed else 0
         error: Exception | None = None
+        waits: Interruption | None = None
         text = ""
         new: list[Item] = []
         try:
-            result = await self._run([*await session.get_items(), *asked])
+            result = await self._run(resumed.state if resumed else [*await session.get_items(), *asked])
             if result is not None:
+                waits = interruption(result)
                 new = as_items(result.new_items)
-                text = self._text(result, new)
+                text = self._text(result, new[told:])
         except RunOver as over:
             new = [*since(self._model.asked, asked[-1:]), *over.items]
         except StaleOwner:
@@ -87,24 +98,26 @@ class AgentRun:
             new = as_items(made_before(failure)) or since(self._model.asked, asked[-1:])
         finally:
             await self._relay.close()
-        if error is None and (self._context.spoken or self._context.postscript):
-            text, more = closing(self._context, text or said_in(new))
+        if error is None and waits is None and (self._context.spoken or self._context.postscript):
+            text, more = closing(self._context, text or said_in(new[told:]))
             new = [*new, *more]
         await session.add_items([*asked, *new])
-        text = text or said_in(new) or self._relay.text.strip()
-        if error is None and self._context.request is None and not text:
+        text = text or said_in(new[told:]) or self._relay.text.strip()
+        if error is None and self._context.request is None and waits is None and not text:
             error = ModelFailed(self._spec.id, "it said nothing")
         return Said(
             self._relay.message_id,
             text,
             self._context.request,
             tuple(self._context.refusals),
-            tuple(str(item.get("name", "?")) for item in new if str(item.get("type", "")).endswith("_call")),
+            called(new) if waits is None and resumed is None else made_calls(new, told, resumed),
             error,
             self._relay.sent,
+            waits,
+            len(new),
         )
 
-    async def _run(self, items: list[Item]) -> RunResult | None:
+    async def _run(self, items: list[Item] | State) -> RunResult | None:
         """The Runner's result; None when `stop` ended it. BudgetSpent when the time is over."""
         if self._stopped:
             return None
@@ -113,7 +126,7 @@ class AgentRun:
             async with asyncio.timeout(self._spec.limits.seconds) as limit:
                 return await Runner.run(
                     self._agent,
-                    cast("list[TResponseInputItem]", items),
+                    cast("list[TResponseInputItem] | State", items),
                     context=self._context,
                     max_turns=self._spec.limits.model_calls,
                     run_config=self._config,
@@ -134,7 +147,7 @@ class AgentRun:
     def _text(self, result: RunResult, new: list[Item]) -> str:
         """What the customer reads: the messages; of an SDK agent also an output that no message holds."""
         said = said_in(new)
-        if self._spec.sdk is None or self._context.request is not None:
+        if self._spec.sdk is None or self._context.request is not None or result.interruptions:
             return said
         return str(self._spec.sdk.text_of(result.final_output, said))
 
@@ -163,13 +176,25 @@ def model_of(agent: Agent[Any], config: RunConfig) -> Model:
 
 def as_items(made: list[RunItem]) -> list[Item]:
     """What a run made, as it is kept and shown to the model again."""
-    return [cast("dict[str, Any]", item.to_input_item()) for item in made]
+    return [cast("dict[str, Any]", item.to_input_item()) for item in made if item.type != UNDECIDED]
 
 
 def made_before(failure: Exception) -> list[RunItem]:
     """What a failed run had made, as far as the SDK tells."""
     data = failure.run_data if isinstance(failure, AgentsException) else None
     return data.new_items if data is not None else []
+
+
+def called(items: list[Item]) -> tuple[str, ...]:
+    """The names of the tools that these items call."""
+    return tuple(str(item.get("name", "?")) for item in items if str(item.get("type", "")).endswith("_call"))
+
+
+def made_calls(items: list[Item], told: int, resumed: Resumed | None) -> tuple[str, ...]:
+    """The same, of calls whose results stand behind the first `told` items: not those that wait or were refused."""
+    results = {item["call_id"] for item in items[told:] if item.get("type") == "function_call_output"}
+    results -= resumed.not_made if resumed else set()
+    return called([item for item in items if item.get("call_id") in results])
 
 
 def since(read: list[Item], last: list[Item]) -> list[Item]:

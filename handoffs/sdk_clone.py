@@ -39,7 +39,8 @@ def _with_own_context(tool: FunctionTool, sdk: SdkAgent) -> FunctionTool:
         return await tool.on_invoke_tool(sdk.seen(ctx), arguments)
 
     changed = with_invocation(tool, invoke)
-    changed.needs_approval = False  # the route asks people instead: see `approval`
+    # `True` is in the route's `approval` already; a rule of the author's is asked about each call
+    changed.needs_approval = sdk.own(tool.needs_approval) if callable(tool.needs_approval) else False
     if callable(tool.is_enabled):
         changed.is_enabled = sdk.own(tool.is_enabled)
     return changed

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from handoffs.roster import Step, Then
+from handoffs.waiting import Rest
 
 
 class RouterState(BaseModel):
@@ -18,7 +19,7 @@ class RouterState(BaseModel):
     can branch on (`approval.issue_refund` -> `refused`), next to the shared values. `summary` tells what was said
     up to the message `summary_seq`, for agents with `history: {mode: summary}`.
     `passing` are the shared values that live as long as this turn, under its id; `customer` is the visitor whose
-    conversation this is, if the door knows them.
+    conversation this is, if the door knows them. `rest`: the turn waits for somebody's decision.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -33,6 +34,7 @@ class RouterState(BaseModel):
     summary_seq: int = 0
     passing: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
     customer: str = ""
+    rest: Rest | None = None
 
     @classmethod
     def of(cls, meta: Mapping[str, Any]) -> RouterState:

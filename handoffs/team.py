@@ -12,6 +12,7 @@ from typing import Protocol
 
 from agents import Agent, FunctionTool, ModelProvider, ModelSettings, RunConfig, RunContextWrapper, Tool
 
+from handoffs.approvals import gated
 from handoffs.ask import ask_tools
 from handoffs.context import TurnContext
 from handoffs.encoder import Encoder
@@ -24,7 +25,7 @@ from handoffs.roster import AgentSpec, Roster
 from handoffs.sdk_clone import clone_of, own_tools
 from handoffs.state import RouterState
 from handoffs.toolbox import explain_tool_error, load_tools
-from handoffs.tools import apart, approval_gate, search_tool, transfer_tool
+from handoffs.tools import apart, search_tool, transfer_tool
 
 
 class Models(Protocol):
@@ -134,8 +135,10 @@ class Team:
 
 
 def _guarded(agent: AgentSpec, name: str, tool: FunctionTool, people: str) -> FunctionTool:
-    if name in agent.approval:
-        return approval_gate(tool, people)
+    if name in agent.approval or name in agent.confirm:
+        return gated(tool, people)
+    if tool.needs_approval:  # an SDK agent's own rule says for which calls
+        return gated(tool, people, always=False)
     return tool if name in agent.read_only else journalled(tool, people)
 
 

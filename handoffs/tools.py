@@ -1,11 +1,11 @@
-"""The tools that the router itself gives an agent: transfer_to_agent, search_knowledge, the gate before approvals."""
+"""The tools that the router itself gives an agent: transfer_to_agent, search_knowledge."""
 
 from __future__ import annotations
 
 import asyncio
 import copy
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -131,25 +131,6 @@ def search_tool(knowledge: Knowledge) -> FunctionTool:
     )
 
 
-def approval_gate(tool: FunctionTool, target: str) -> FunctionTool:
-    """The same tool for the model; calling it hands the conversation and the wished call to the people at `target`."""
-
-    async def invoke(ctx: ToolContext[TurnContext], arguments: str) -> str:
-        context = ctx.context
-        if context.request is not None:
-            return f"Not done: already transferring to {context.request.to}."
-        context.request = TransferRequest(
-            to=target,
-            reason=f"{context.agent_id} asks for approval of {tool.name}",
-            brief=Brief(goal=f"Approve or refuse: {tool.name}", facts=_facts(tool.name, arguments)),
-            decided_by="approval",
-            call_id=ctx.tool_call_id,
-        )
-        return "Not done yet: a person has to approve this. The conversation is being handed to them."
-
-    return with_invocation(tool, invoke)
-
-
 def apart(tool: FunctionTool) -> FunctionTool:
     """The same tool; an agent behind it (`Agent.as_tool`) asks its own model, and nobody sees what it says on the way.
 
@@ -171,16 +152,6 @@ def with_invocation(tool: FunctionTool, invoke: Callable[[ToolContext[Any], str]
     changed = copy.copy(tool)
     changed.on_invoke_tool = invoke
     return changed
-
-
-def _facts(name: str, arguments: str) -> tuple[str, ...]:
-    try:
-        parsed = json.loads(arguments or "{}")
-    except ValueError:
-        parsed = None
-    if not isinstance(parsed, Mapping):
-        return (f"{name}: {arguments}",)
-    return tuple(f"{key}: {value}" for key, value in parsed.items())
 
 
 def end_on_request(ctx: RunContextWrapper[TurnContext], _results: list[FunctionToolResult]) -> ToolsToFinalOutputResult:

@@ -11,6 +11,18 @@ import logging
 import secrets
 from typing import Any
 
+from agents import Agent
+
+from handoffs.approvals import (
+    Answers,
+    Interruption,
+    Released,
+    answers,
+    holding_line,
+    questions,
+    resumed,
+    told,
+)
 from handoffs.burst import Follow, Restart, batch, listening, settled
 from handoffs.context import Asks, TurnContext
 from handoffs.errors import ModelFailed
@@ -33,6 +45,7 @@ from handoffs.texts import sentence
 from handoffs.tools import TRANSFER
 from handoffs.transfer import TransferRequest
 from handoffs.turn_values import TurnValues
+from handoffs.waiting import Rest, labels, named, with_results
 from sessions.errors import StaleOwner, StoreError
 from sessions.isolated import IsolatedSession, pair_safe
 from sessions.model import Grant, Item, NewEvent, OwnerKind, Recorded
@@ -93,6 +106,11 @@ class Turn:
             on=grant.conversation.watched_until > grant.token.epoch,  # an epoch is the time of its claim, or later
         )
         self._values = TurnValues(store, grant, self._turn_id, self._roster.desk.values, self._state)
+        self._tenure = grant.conversation.tenure
+        self._undecided = grant.conversation.asks
+        self._asked: tuple[str, ...] = ()  # approvals of this turn, whatever became of them
+        self._taken_up: tuple[Rest, Answers] | None = None  # the run that the next step goes on with
+        self._needs: str | None = None  # what the commit does with the saved run: empty forgets it
 
     # -- being the owner -------------------------------------------------------------------------------------------
 
@@ -128,6 +146,8 @@ class Turn:
         await self._values.load()
         session = self._session(self.owner_id, self._history)
         await self._observing.tell("turn_start", owner=f"ai:{self.owner_id}", turn=self._turn_id)
+        if self._state.rest is not None:
+            session = await self._wake(session, self._state.rest)
         while self._pending:
             session = await self._step_once(session)
 
@@ -146,6 +166,8 @@ class Turn:
         self._attempts = 0
         if said.error is not None:
             return await self._degrade(spec, session, said)
+        if said.waits is not None:
+            return await self._wait(spec, session, said, said.waits)
         if said.request is not None:
             return await self._transfer(spec, session, said, said.request)
         plan = next_in_plan(self._roster, spec, self._state, self._values.get)
@@ -169,7 +191,7 @@ class Turn:
 
     async def _hear_out(self, spec: AgentSpec, session: IsolatedSession) -> Said:
         """Let the agent speak; with `burst:` in its file after a pause of the customer, and again when they go on."""
-        if spec.burst.debounce:
+        if spec.burst.debounce and self._taken_up is None:
             self._waiting = asyncio.Event()
             self._pending = await settled(self._store, self.conversation_id, spec.burst, self._pending, self._waiting)
             self._begin_again(spec)
@@ -211,7 +233,9 @@ class Turn:
         await self._observing.tell("agent_start", path=[spec.id])
         asked = [customer_item(message.text) for message in self._batch]
         restart: Restart | None = None
-        if spec.burst.policy == "restart" and self._follow is not None and 0 < len(self._batch) < spec.burst.cap:
+        if self._taken_up is not None:
+            said = await self._go_on(run, agent, context, session, asked, *self._taken_up)
+        elif spec.burst.policy == "restart" and self._follow is not None and 0 < len(self._batch) < spec.burst.cap:
             before = self._values.changes
             newest = self._batch[-1].seq
             restart = Restart(
@@ -226,6 +250,119 @@ class Turn:
             raise StaleOwner(self.conversation_id, owner="somebody else", epoch=self.token.epoch)
         return None if restart is not None and restart.wanted else said
 
+    # -- approvals -------------------------------------------------------------------------------------------------
+
+    async def _wait(
+        self, spec: AgentSpec, session: IsolatedSession, said: Said, waits: Interruption
+    ) -> IsolatedSession:
+        """Ask about the calls, keep what was said and done, and give the turn back until somebody has decided."""
+        before = self._taken_up[0] if self._taken_up else None
+        place = f"{self.conversation_id}:{self._tenure}:{self._turn_id}"
+        calls = named(waits.wishes, before, place, self._asked)
+        known, self._asked = self._asked, tuple(dict.fromkeys((*self._asked, *(call.approval_id for call in calls))))
+        session.keep(pair_safe(with_results(session.new_items)))
+        rest = Rest(
+            agent=spec.id,
+            tenure=self._tenure,
+            turn=self._turn_id,
+            asked=len(self._batch),
+            kept=len(session.new_items),
+            told=said.made,
+            calls=calls,
+            ids=self._asked,
+            line=before.line if before else False,
+            request=said.request,
+        )
+        self._state = self._state.model_copy(update={"rest": rest})
+        events = self._records(spec, said)
+        if said.text:
+            events.append(self._message(spec, said))
+        asks = questions(self._roster, spec, calls, known)
+        if asks:
+            text = told(self._roster, spec, calls, self._state.language)
+            events.append(NewEvent("notice", {"text": text}, by="system"))
+        writes, me = self._values.writes(), f"ai:{spec.id}"
+        async with self._writing:
+            done = await session.commit(
+                self._request_id(),
+                events=events,
+                values=writes,
+                meta=self._meta(),
+                asks=asks,
+                rest=True,
+                needs=waits.state,
+                record=self._record.part("waiting", me, me, writes),
+            )
+        self._values.settle()
+        self._remember(spec, said, done.seq)
+        self._pending = ()
+        return session
+
+    async def _wake(self, session: IsolatedSession, rest: Rest) -> IsolatedSession:
+        """Something happened while the turn rested: a decision, a customer's message, or a change of owner."""
+        spec = self._team.spec(session.agent_id)
+        if spec is None or not rest.holds(session.agent_id, self._tenure):
+            self._state = self._state.model_copy(update={"rest": None})
+            self._needs = ""
+            return session
+        if rest.undecided(self._undecided):
+            await self._rest_on(spec, rest)
+            return session
+        approvals, saved = await self._store.resting(self.conversation_id, [call.approval_id for call in rest.calls])
+        found = answers(rest, approvals, saved)
+        update = {"rest": None, "labels": labels(self._state.labels, found.labels)}
+        self._state = self._state.model_copy(update=update)
+        self._held, self._needs = rest.asked, ""
+        self._turn_id, self._asked, self._taken_up = rest.turn, rest.ids, (rest, found)
+        session = await self._step_once(session)
+        self._taken_up = None
+        return session
+
+    async def _rest_on(self, spec: AgentSpec, rest: Rest) -> None:
+        """Nothing is decided yet: what came meanwhile waits, and the customer is told so if the route wants it."""
+        line = holding_line(self._roster, spec, rest, len(self._pending), self._state.language)
+        if line:
+            self._state = self._state.model_copy(update={"rest": rest.model_copy(update={"line": True})})
+        self._record.begin(self._pending)
+        me = f"ai:{spec.id}"
+        async with self._writing:
+            await self._store.commit(
+                self.conversation_id,
+                self.token,
+                self._request_id(),
+                events=[NewEvent("notice", {"text": line}, by="system")] if line else [],
+                meta=self._meta(),
+                rest=True,
+                record=self._record.part("waiting", me, me),
+            )
+        self._pending = ()
+
+    async def _go_on(
+        self,
+        run: AgentRun,
+        agent: Agent[TurnContext],
+        context: TurnContext,
+        session: IsolatedSession,
+        asked: list[Item],
+        rest: Rest,
+        found: Answers,
+    ) -> Said:
+        """The run that rested, from where it stopped. The transfer that it wished as well follows, unless refused."""
+        context.released = Released(self._store, self.conversation_id, self.token, rest.turn, found.granted)
+        if not found.refused:
+            context.request = rest.request
+        try:
+            state = await resumed(agent, context, rest, found)
+        except Exception as error:  # the SDK cannot read a state of another version, or of an agent without this tool
+            log.warning("%s: %s cannot go on: %s", self.conversation_id, agent.name, error)
+            return Said(new_message_id(), error=ModelFailed(agent.name, f"its run could not be taken up: {error}"))
+        said = await run.speak(session, asked, state)
+        if said.made:
+            session.unwind(rest.kept)
+        else:
+            session.keep([])
+        return said
+
     # -- and make it true ------------------------------------------------------------------------------------------
 
     async def _answer(self, spec: AgentSpec, session: IsolatedSession, said: Said) -> IsolatedSession:
@@ -239,6 +376,7 @@ class Turn:
                 values=writes,
                 meta=self._meta(),
                 record=self._record.part("answered", f"ai:{spec.id}", f"ai:{spec.id}", writes),
+                needs=self._needs,
             )
         self._values.settle()
         self._remember(spec, said, done.seq)
@@ -253,8 +391,7 @@ class Turn:
         to = request.to
         text = self._roster.announcement(to, language)
         if to.startswith(HUMAN):
-            key = {"loop_guard": "loop_to_queue", "approval": "approval_to_queue"}.get(request.decided_by, "to_queue")
-            text = self._people_text(key, to)
+            text = self._people_text("loop_to_queue" if request.decided_by == "loop_guard" else "to_queue", to)
         before = self._records(spec, said)
         if said.text:
             before.append(self._message(spec, said))
@@ -321,6 +458,7 @@ class Turn:
                 values=writes,
                 meta=self._meta(),
                 record=self._record.part("failed", me, me, writes),
+                needs=self._needs,
             )
         self._values.settle()
         self._pending, self._held = done.pending, 0
@@ -381,6 +519,7 @@ class Turn:
                 go_on=owner.kind is OwnerKind.AI,
             )
             self.token = done.token
+            self._tenure = done.token.epoch
             self.owner_id = owner.id
         self._values.settle()
         self._remember(spec, said, done.seq)

@@ -105,6 +105,21 @@ class Api:
             raise CommandFailed(f"there is no record of a run of {id_}", ExitCode.NOT_FOUND)
         return self.run(newest[0]["id"])
 
+    def approvals(self, conversation_id: str | None) -> dict[str, Any]:
+        """`{"approvals": [...]}`: of one conversation, or every one that waits."""
+        if conversation_id is None:
+            return self._get("/v1/approvals")
+        return self._get(f"/v1/conversations/{quote(conversation_id, safe='')}/approvals")
+
+    def decide(self, conversation_id: str, approval_id: str, answer: dict[str, Any]) -> dict[str, Any]:
+        """The approval as it is now; CommandFailed (REFUSED) when somebody was first or it is void."""
+        path = f"/v1/conversations/{quote(conversation_id, safe='')}/approvals/{quote(approval_id, safe='')}"
+        try:
+            response = self._http.post(path, json=answer)
+        except httpx2.HTTPError as error:
+            raise no_server(self._url, error) from None
+        return answer_of(response, self._url)
+
     def close(self) -> None:
         self._http.close()
 
@@ -130,5 +145,5 @@ def answer_of(response: httpx2.Response, url: str) -> dict[str, Any]:
         return body
     error = body.get("error")
     message = str(error.get("message")) if isinstance(error, dict) else f"status {response.status_code}"
-    codes = {401: ExitCode.REFUSED, 403: ExitCode.REFUSED, 404: ExitCode.NOT_FOUND, 503: ExitCode.STORE}
+    codes = {404: ExitCode.NOT_FOUND, 503: ExitCode.STORE, **dict.fromkeys((401, 403, 409), ExitCode.REFUSED)}
     raise CommandFailed(f"The server says: {message}", codes.get(response.status_code, ExitCode.NO_SERVER))

@@ -45,7 +45,7 @@ class ExitCode(IntEnum):
 
 EXIT_CODE_HELP = (
     "Exit codes: 0 done, 1 the check found errors, 2 wrong use of the command line, 3 settings, 4 agent files, "
-    "5 store (Redis), 6 address or port, 7 no Frontdesk server answers, 8 refused (key, message), "
+    "5 store (Redis), 6 address or port, 7 no Frontdesk server answers, 8 refused (key, message, decision), "
     "9 no such conversation, 10 model settings, 11 no answer in time, 70 a bug in Frontdesk."
 )
 

@@ -13,6 +13,7 @@ import pytest
 from agents import FunctionTool, RunContextWrapper, Runner, RunState, function_tool
 from agents.testing import ModelStep
 
+from handoffs.approvals import gated
 from handoffs.ask import MAX_REQUEST
 from handoffs.context import TurnContext
 from handoffs.ledger import journalled
@@ -20,7 +21,6 @@ from handoffs.record import joined
 from handoffs.router import CustomerMessage
 from handoffs.state import RouterState
 from handoffs.team import Team
-from handoffs.tools import approval_gate
 from sessions.live import Live
 from sessions.model import Owner
 from sessions.store import Store
@@ -276,27 +276,46 @@ async def test_entry_conditions_hold_for_asking_too(
 # -- approvals cross -------------------------------------------------------------------------------------------------
 
 
-async def test_gate_inside_hands_the_owners_conversation_to_people(
+async def test_approval_inside_an_asked_agent_survives_a_restart_and_is_released_once(
     store: Store, live: Live, conversation_id: str, tmp_path: Path
 ) -> None:
-    """handoffs.md 6: what people must decide crosses: they get the conversation with the call, which did not run."""
+    """handoffs.md 6 and 8: what people must decide crosses; the owner rests, and another process makes that call."""
+    done: list[str] = []
 
     @function_tool
-    async def refund() -> str:
+    async def look_up() -> str:
+        """Look up."""
+        done.append("look_up")
+        return "twice"
+
+    @function_tool
+    async def refund(order: str) -> str:
         """Refund."""
-        raise AssertionError("must not run")
+        done.append(f"refund {order}")
+        return "refunded"
 
-    billing = script([asks("fraud_check", request="Refund it.")])
-    models = {"billing": billing, "fraud_check": script([calls("refund")])}
-    router = router_for(store, live, DESK, models, tmp_path)
-    with_tools(router, {"fraud_check": (approval_gate(refund, "human:support"),)})
+    tools = {"fraud_check": (gated(refund, "human:support"), journalled(look_up, "human:support"))}
+    first = {
+        "billing": script([asks("fraud_check", request="Refund it.")]),
+        "fraud_check": script([calls("look_up")], [calls("refund", order="A-1")]),
+    }
+    dying = with_tools(router_for(store, live, DESK, first, tmp_path), tools)
+    await said(dying, conversation_id)
+    (approval,) = await store.approvals(conversation_id)
+    before = list(done)
 
-    events = await said(router, conversation_id)
+    inner, outer = script([says("It is refunded.")]), script([says("All done.")])
+    heir = with_tools(router_for(store, live, DESK, {"billing": outer, "fraud_check": inner}, tmp_path), tools)
+    await store.decide_approval(conversation_id, approval.approval_id, "granted", by="human:ann")
+    await heir.start()
+    await wait_until("the heir answers", lambda: outer.remaining_steps == 0 and heir.running == 0)
+    await heir.stop()
 
-    assert (await store.get(conversation_id)).owner == Owner.queue("support")
-    completed = next(event for event in events if event.type == "handoff.completed")
-    assert completed.data["decided_by"] == "approval"
-    assert completed.data["reason"] == "fraud_check asks for approval of refund"
+    assert (approval.call["tool"], approval.call["agent"], approval.agent_id) == ("refund", "fraud_check", "billing")
+    assert (before, done) == (["look_up"], ["look_up", "refund A-1"])
+    assert "It is refunded." in told(outer, 0)
+    assert answers(await store.read(conversation_id)) == [("ai:billing", "All done.")]
+    assert (await store.get(conversation_id)).owner == Owner.ai("billing")
 
 
 async def test_sdk_approval_inside_surfaces_in_the_owners_run_and_survives_a_restart(tmp_path: Path) -> None:

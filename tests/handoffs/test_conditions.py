@@ -107,7 +107,7 @@ def test_mistake_names_file_line_and_field(tmp_path: Path) -> None:
         ("risk is hi", "`risk` can never be 'hi': expected one of high, low"),
         ("risk > 3", "`>` compares numbers; it is a string"),
         ("tags is vip", "`tags` is a list; allowed are `is set` and `is not set`"),
-        ("approval.refund is refused", "no label `approval.refund` (no agent has a tool in `approval`)"),
+        ("approval.refund is refused", "no label `approval.refund` (no agent has a tool in `approval` or `confirm`)"),
     ],
 )
 def test_condition_that_can_never_hold_is_found(tmp_path: Path, when: str, words: str) -> None:

@@ -435,7 +435,7 @@ async def test_agent_as_tool_asks_its_own_model_and_stays_unseen(
 async def test_tool_that_needs_approval_in_the_sdk_is_decided_by_people(
     open_router: Any, store: Store, conversation_id: str
 ) -> None:
-    """handoffs.md 8: `needs_approval=True` is the `approval:` of an agent file; the call is not made meanwhile."""
+    """handoffs.md 8: `needs_approval=True` is the `approval:` of an agent file; the call waits, and is made once."""
     done: list[str] = []
 
     @function_tool(needs_approval=True)
@@ -444,14 +444,19 @@ async def test_tool_that_needs_approval_in_the_sdk_is_decided_by_people(
         done.append(order)
         return "refunded"
 
-    model = script([function_call("refund", {"order": "A-1"}, call_id="c1")])
+    call = function_call("refund", {"order": "A-1"}, call_id="c1")
+    model = script([call], [says("Refunded.")], [says("Soon.")])
     router = open_router(Roster.from_agents(Agent(name="One", tools=[refund], model=model), queues=QUEUES))
+    await ask(router, conversation_id, "refund A-1")
+    before = list(done)
+    (approval,) = await store.approvals(conversation_id)
 
-    events = await ask(router, conversation_id, "refund A-1")
+    await store.decide_approval(conversation_id, approval.approval_id, "granted", by="human:ann")
+    await ask(router, conversation_id, "and?", "m2")
 
-    assert done == []
-    assert (await store.get(conversation_id)).owner == Owner.queue("support")
-    assert "A-1" in str(next(e for e in events if e.type == "handoff.requested").data["brief"])
+    assert (before, done) == ([], ["A-1"])
+    assert approval.call["arguments"] == {"order": "A-1"}
+    assert (await store.get(conversation_id)).owner == Owner.ai("one")
 
 
 async def test_deterministic_transfer_of_an_sdk_agent_is_an_ordered_plan(
