@@ -227,4 +227,5 @@ async def readyz(response: Response, desk: TheDesk) -> Readiness:
         agents=len(desk.roster.agents),
         roster=desk.roster.version,
         model=desk.model_description,
+        alarms=dict(desk.router.alarms.counts),
     )

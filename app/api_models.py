@@ -210,7 +210,7 @@ class Health(Answer):
 
 
 class Readiness(Answer):
-    """Why this process can (or cannot) take conversations."""
+    """Why this process can (or cannot) take conversations. `alarms`: what happened since it started, by kind."""
 
     ready: bool
     store: str
@@ -218,3 +218,4 @@ class Readiness(Answer):
     agents: int
     roster: str
     model: str
+    alarms: dict[str, int]

@@ -130,7 +130,7 @@ def roster_view(desk: Desk) -> RosterView:
         desk=roster.text(roster.desk.name),
         start=roster.desk.start,
         version=roster.version,
-        agents=[view(f"ai:{agent}", agent) for agent in roster.agents],
+        agents=[view(f"ai:{agent}", agent) for agent in roster.agents if roster.available(agent)],
         queues=[view(f"queue:{queue}", f"human:{queue}") for queue in roster.desk.queues],
         model=desk.model_description,
     )

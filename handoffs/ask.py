@@ -98,7 +98,7 @@ def ask_tools(team: Team, caller: AgentSpec, language: str, depth: int = 1) -> l
     """The `ask_` tools of `caller`, which is itself asked by `depth - 1` others; none where a chain must end."""
     if depth > team.roster.desk.limits.ask_depth:
         return []
-    asked = [team.roster[target] for target in dict.fromkeys(caller.ask) if target in team.roster]
+    asked = [team.roster[target] for target in dict.fromkeys(caller.ask) if team.roster.available(target)]
     return [tool_for(team, caller, spec, request_way(team, spec, language), language, depth) for spec in asked]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from handoffs.conditions import Comparison
 from handoffs.errors import Problem, RosterInvalid, Severity
+from handoffs.guardrails import problems as guardrail_problems
 from handoffs.lint_ask import ask_problems
 from handoffs.loader import DESK, load_roster, suggest
 from handoffs.roster import HUMAN, AgentSpec, Roster, Text
@@ -81,8 +82,18 @@ def _agent_errors(roster: Roster, agent: AgentSpec, tools: Toolbox) -> Iterator[
     yield from _unknown_values(roster, agent)
     yield from _tool_errors(agent, tools)
     yield from _conditions(roster, agent)
+    yield from guardrail_problems(roster, agent)
     if problem := function_problem(roster, agent):
         yield problem
+    yield from _switched_off(roster, agent)
+
+
+def _switched_off(roster: Roster, agent: AgentSpec) -> Iterator[Problem]:
+    """Somebody must be there when all else fails."""
+    if agent.disabled and agent.id == roster.desk.start:
+        yield _problem(agent, "disabled", f"`{agent.id}` is the start agent of {DESK} and cannot be switched off")
+    if agent.on_error and roster.knows(agent.on_error) and not roster.available(agent.on_error):
+        yield _problem(agent, "on_error", f"`{agent.on_error}` is switched off")
 
 
 def _conditions(roster: Roster, agent: AgentSpec) -> Iterator[Problem]:
@@ -139,9 +150,11 @@ def _desk_targets(roster: Roster) -> Iterator[Problem]:
     desk = roster.desk
     if desk.on_error and not roster.knows(desk.on_error):
         yield _desk_problem(roster, "on_error", _no_such_target(roster, desk.on_error, people=True))
+    if desk.on_error and roster.knows(desk.on_error) and not roster.available(desk.on_error):
+        yield _desk_problem(roster, "on_error", f"`{desk.on_error}` is switched off")
     for old, new in desk.successors.items():
         field = f"successors.{old}"
-        if old in roster:
+        if roster.available(old):
             yield _desk_problem(roster, field, f"agent `{old}` is still here, so it needs no successor", "warning")
         if new not in desk.successors and not roster.knows(new):
             yield _desk_problem(roster, field, _no_such_target(roster, new, people=True))
@@ -197,7 +210,7 @@ def _tool_errors(agent: AgentSpec, tools: Toolbox) -> Iterator[Problem]:
 
 def _followers(roster: Roster, agent: AgentSpec) -> tuple[str, ...]:
     """Who can own the conversation after this agent, by its route (not by an error)."""
-    return tuple(target for target in agent.targets if roster.knows(target))
+    return tuple(target for target in agent.targets if roster.available(target))
 
 
 def _unreachable(roster: Roster) -> Iterator[Problem]:
@@ -209,7 +222,7 @@ def _unreachable(roster: Roster) -> Iterator[Problem]:
         reached.update(new)
         todo += new
     for agent in roster.agents.values():
-        if agent.id not in reached:
+        if agent.id not in reached and not agent.disabled:
             message = f"no route leads here from `{roster.desk.start}`: add it to the transfer_to of another agent"
             yield _problem(agent, "", message, "warning")
 
@@ -230,7 +243,7 @@ def _dead_ends(roster: Roster) -> Iterator[Problem]:
         reaches |= grown
     tools_only = {name for agent in roster.agents.values() for name in agent.colleagues}
     for agent in roster.agents.values():
-        if agent.id not in reaches and not (agent.id in tools_only and not agent.transfer_to):
+        if agent.id not in reaches and not agent.disabled and not (agent.id in tools_only and not agent.transfer_to):
             queues = ", ".join(HUMAN + queue for queue in roster.desk.queues)
             message = f"a dead end: from here no transfer leads to a person; add one of {queues} to transfer_to"
             yield _problem(agent, "transfer_to", message, "warning")

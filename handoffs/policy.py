@@ -41,6 +41,7 @@ class LoopStopped:
 
 Decision = Accepted | Refused | LoopStopped
 HasValue = Callable[[str], bool]
+Closed = Callable[[str], bool]  # whether a target takes nobody right now
 Decide = Callable[[str], Decision]
 
 
@@ -61,15 +62,20 @@ def unmet(agent: AgentSpec, has_value: HasValue) -> tuple[str, ...]:
     return tuple(key for key in agent.requires if not has_value(key))
 
 
-def allowed_targets(roster: Roster, agent: AgentSpec, has_value: HasValue) -> tuple[str, ...]:
-    """Where `agent` may transfer to right now: declared, existing, entry conditions met."""
+def never(_target: str) -> bool:
+    """No target is ever closed."""
+    return False
+
+
+def allowed_targets(roster: Roster, agent: AgentSpec, has_value: HasValue, closed: Closed = never) -> tuple[str, ...]:
+    """Where `agent` may transfer to right now: declared, existing, switched on, open, entry conditions met."""
     candidates = (*agent.transfer_to, *((agent.returns_to,) if agent.returns_to else ()))
     return tuple(
         target
         for target in dict.fromkeys(candidates)
         if target != agent.id
-        and roster.knows(target)
-        and (target.startswith(HUMAN) or not unmet(roster[target], has_value))
+        and roster.available(target)
+        and not (closed(target) if target.startswith(HUMAN) else unmet(roster[target], has_value))
     )
 
 
@@ -96,6 +102,10 @@ def _forbidden(roster: Roster, agent: AgentSpec, to: str, allowed: Sequence[str]
         return "you own this conversation already."
     if not roster.knows(to):
         return f"there is no target {to!r}."
+    if not roster.available(to):
+        return f"{to} is switched off."
+    if to in agent.targets and to.startswith(HUMAN):
+        return f"nobody is at {to} now."
     if to in agent.targets and to in roster:
         return f"{to} needs {', '.join(unmet(roster[to], has_value))} to be set first."
     return f"{agent.id} may not transfer to {to}."
@@ -116,11 +126,13 @@ def loop_guard(roster: Roster, agent: AgentSpec, to: str, state: RouterState) ->
     return None
 
 
-def next_in_plan(roster: Roster, agent: AgentSpec, state: RouterState, value: Callable[[str], Any]) -> tuple[Step, ...]:
+def next_in_plan(
+    roster: Roster, agent: AgentSpec, state: RouterState, value: Callable[[str], Any], closed: Closed = never
+) -> tuple[Step, ...]:
     """Who speaks after `agent` has answered, in order: the rest of the plan, then `agent`'s own `then:`. Often nobody.
 
     Conditions (`when:`) are asked once, now. Targets that are gone or whose entry conditions are not met are passed
-    over; the loop guard ends a plan.
+    over, as are those that are switched off or closed; the loop guard ends a plan.
     """
     if not state.plan and not agent.then:
         return ()
@@ -133,8 +145,8 @@ def next_in_plan(roster: Roster, agent: AgentSpec, state: RouterState, value: Ca
         step
         for step in wished.values()
         if step.to != agent.id
-        and roster.knows(step.to)
-        and (step.to.startswith(HUMAN) or not unmet(roster[step.to], lambda key: bool(value(key))))
+        and roster.available(step.to)
+        and not (closed(step.to) if step.to.startswith(HUMAN) else unmet(roster[step.to], lambda key: bool(value(key))))
     )
     return () if plan and loop_guard(roster, agent, plan[0].to, state) else plan
 

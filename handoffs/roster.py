@@ -204,6 +204,7 @@ class QueueSpec(Model):
     intended_use: Text = "A person, when no agent can help or the customer asks for one."
     hours: Hours | None = None
     closed: Text | None = None
+    when_closed: Literal["wait", "refuse"] = "wait"
 
     def is_open(self, at: datetime) -> bool:
         """Whether people are there at `at` (an aware datetime); without hours: always."""
@@ -335,11 +336,15 @@ class AgentSettings(Model):
     history: History = History()
     values: ValueAccess = ValueAccess()
     requires: tuple[Id, ...] = ()
+    disabled: bool = False
     tools: tuple[str, ...] = ()
     approval: tuple[str, ...] = ()
     confirm: tuple[str, ...] = ()
     approvals: ApprovalSettings | None = None
     read_only: tuple[str, ...] = ()
+    guardrails: tuple[str, ...] = ()
+    on_guardrail: Literal["on_error", "stay"] = "on_error"
+    announced: Literal["record", "ask_again"] = "record"
     limits: AgentLimits = AgentLimits()
     burst: Burst = Burst()
     on_error: Target | None = None
@@ -415,6 +420,10 @@ class Roster(Model):
             return target.removeprefix(HUMAN) in self.desk.queues
         return target in self.agents
 
+    def available(self, target: str) -> bool:
+        """Whether `target` exists and is not switched off (`disabled: true`)."""
+        return self.knows(target) and (target.startswith(HUMAN) or not self.agents[target].disabled)
+
     def on_error(self, agent_id: str) -> str:
         """The target that owns the conversation after a failure of this agent: its own, the desk's, the first queue.
 
@@ -425,12 +434,12 @@ class Roster(Model):
         return own or self.desk.on_error or first
 
     def successor(self, agent_id: str) -> str:
-        """Who owns the conversations of an agent that is gone: `successors` of desk.yaml, else the start agent."""
+        """Who owns the conversations of an agent that is gone or off: by `successors`, else the start agent."""
         seen: set[str] = set()
-        while agent_id not in self.agents and agent_id in self.desk.successors and agent_id not in seen:
+        while not self.available(agent_id) and agent_id in self.desk.successors and agent_id not in seen:
             seen.add(agent_id)
             agent_id = self.desk.successors[agent_id]
-        return agent_id if self.knows(agent_id) else self.desk.start
+        return agent_id if self.available(agent_id) else self.desk.start
 
     def text(self, text: str | Mapping[str, str], language: str = "") -> str:
         """`text` in `language` ("zh-CN" finds "zh"); else in the desk's first language; else the first there is."""

@@ -13,6 +13,7 @@ import random
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from handoffs.alarms import Alarms
 from handoffs.errors import MessageRejected, UnknownTarget
 from handoffs.masking import masker
 from handoffs.policy import exit_target
@@ -95,6 +96,7 @@ class Router:
     def __init__(self, store: Store, live: Live, team: Team, *, works: bool = True, sweep_s: float = SWEEP_S) -> None:
         self.store = store
         self.team = team
+        self.alarms = Alarms()
         self._live = live
         self._works = works
         self._sweep_s = sweep_s
@@ -237,8 +239,8 @@ class Router:
         """
         roster = self.team.roster
         target = to or roster.desk.start
-        if target not in roster:
-            raise UnknownTarget(target, tuple(roster.agents))
+        if target not in roster or not roster.available(target):
+            raise UnknownTarget(target, tuple(agent for agent in roster.agents if roster.available(agent)))
         for _ in range(RETRIES):
             conversation = await self.store.get(conversation_id)
             holds(conversation, person)
@@ -293,7 +295,7 @@ class Router:
     # -- turns -----------------------------------------------------------------------------------------------------
 
     def _spawn(self, grant: Grant) -> None:
-        turn = Turn(self.store, self.team, grant, follow=self._live.follow)
+        turn = Turn(self.store, self.team, grant, follow=self._live.follow, alarms=self.alarms)
         self._turns[grant.conversation_id] = turn
         if self._renewer is None:
             self._renewer = asyncio.create_task(self._renew_for_ever(), name="frontdesk-renew")

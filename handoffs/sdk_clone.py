@@ -63,7 +63,10 @@ def clone_of(sdk: SdkAgent, made: Agent[TurnContext], guard: Guard) -> Agent[Tur
         "model_settings": _settings(made.model_settings, agent),
         "tool_use_behavior": _behaviour(sdk),
         "input_guardrails": [*(_own_guardrail(sdk, one) for one in agent.input_guardrails), *made.input_guardrails],
-        "output_guardrails": [*(_spared(sdk, one) for one in agent.output_guardrails), *made.output_guardrails],
+        "output_guardrails": [
+            *(spared(one, sdk.own(one.guardrail_function)) for one in agent.output_guardrails),
+            *made.output_guardrails,
+        ],
         "hooks": _Hooks(sdk, agent.hooks) if agent.hooks is not None and sdk.make_context is not None else agent.hooks,
     }
     clone = _desk_class(type(agent))(**values)
@@ -128,9 +131,8 @@ def _own_guardrail(sdk: SdkAgent, guardrail: Any) -> Any:
     return dataclasses.replace(guardrail, guardrail_function=sdk.own(guardrail.guardrail_function))
 
 
-def _spared(sdk: SdkAgent, guardrail: OutputGuardrail[Any]) -> OutputGuardrail[Any]:
-    """The output guardrail, which has nothing to say about a run that ends with a transfer."""
-    inner = sdk.own(guardrail.guardrail_function)
+def spared(guardrail: OutputGuardrail[Any], inner: Callable[..., Any]) -> OutputGuardrail[Any]:
+    """The output guardrail with `inner` as its function, which is not asked when a run ends with a transfer."""
 
     async def check(ctx: RunContextWrapper[TurnContext], agent: Agent[Any], output: Any) -> GuardrailFunctionOutput:
         if ctx.context.request is not None:

@@ -16,12 +16,13 @@ from handoffs.approvals import gated
 from handoffs.ask import ask_tools
 from handoffs.context import TurnContext
 from handoffs.encoder import Encoder
+from handoffs.guardrails import of_agent
 from handoffs.host import ToolUse, behaviour_of, host_tools
 from handoffs.knowledge import Knowledge, load_passages
 from handoffs.ledger import journalled
 from handoffs.policy import allowed_targets, approval_target, decide
 from handoffs.prompt import instructions, known_values, transfer_description
-from handoffs.roster import AgentSpec, Roster
+from handoffs.roster import HUMAN, AgentSpec, Roster
 from handoffs.sdk_clone import clone_of, own_tools
 from handoffs.state import RouterState
 from handoffs.toolbox import explain_tool_error, load_tools
@@ -69,6 +70,11 @@ class Team:
         """The agent, or None when this roster has none of that id."""
         return self.roster.agents.get(agent_id)
 
+    def closed(self, target: str) -> bool:
+        """Whether the people of this queue are away and its file says that agents must not hand over then."""
+        queue = self.roster.desk.queues.get(target.removeprefix(HUMAN))
+        return queue is not None and queue.when_closed == "refuse" and not queue.is_open(self.clock())
+
     def agent(self, spec: AgentSpec, context: TurnContext, state: RouterState) -> Agent[TurnContext]:
         """The SDK agent for one run: its own tools, and `transfer_to_agent` over the targets allowed right now.
 
@@ -76,7 +82,7 @@ class Team:
         run to run is in `context`, which the instructions and the tools read.
         """
         has_value = context.values.is_set
-        targets = allowed_targets(self.roster, spec, has_value)
+        targets = allowed_targets(self.roster, spec, has_value, self.closed)
         context.allowed_targets = targets
         context.decide = lambda to: decide(self.roster, spec, to, state=state, allowed=targets, has_value=has_value)
         if spec.colleagues:
@@ -95,6 +101,7 @@ class Team:
         def with_values(run: RunContextWrapper[TurnContext], _: Agent[TurnContext]) -> str:
             return text + known_values(run.context.values.known())
 
+        inputs, outputs = of_agent(self.roster, spec)
         made = Agent(
             name=spec.id,
             instructions=with_values,
@@ -102,6 +109,8 @@ class Team:
             model=self.models.name_for(spec),
             model_settings=self.models.settings,
             tool_use_behavior=self.behaviour(spec),
+            input_guardrails=inputs,
+            output_guardrails=outputs,
         )
         return self.dressed(spec, made)
 

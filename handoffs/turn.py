@@ -9,10 +9,13 @@ import asyncio
 import json
 import logging
 import secrets
+from dataclasses import replace
 from typing import Any
 
 from agents import Agent
 
+from handoffs.alarms import Alarms
+from handoffs.announced import announced
 from handoffs.approvals import (
     Answers,
     Interruption,
@@ -26,6 +29,7 @@ from handoffs.approvals import (
 from handoffs.burst import Follow, Restart, batch, listening, settled
 from handoffs.context import Asks, TurnContext
 from handoffs.errors import ModelFailed
+from handoffs.guardrails import Tripped, tripped
 from handoffs.history import Line, customer_item
 from handoffs.ledger import Ledger
 from handoffs.masking import masked_request, masker
@@ -56,6 +60,13 @@ log = logging.getLogger("frontdesk.turn")
 MAX_ATTEMPTS = 3  # a turn that died this often goes to people instead of round again
 
 
+REMINDER: Item = {
+    "role": "system",
+    "content": "You told the customer that you transfer the conversation, but transfer_to_agent was not called, so "
+    "nothing happened. Call it now if somebody else should take over. Otherwise say only: ok",
+}
+
+
 class Turn:
     """A claimed turn. `run` ends when the customer is next, when people own, or with StaleOwner.
 
@@ -63,7 +74,9 @@ class Turn:
     conversation's live events, for routes that begin again when the customer writes on.
     """
 
-    def __init__(self, store: Store, team: Team, grant: Grant, *, follow: Follow | None = None) -> None:
+    def __init__(
+        self, store: Store, team: Team, grant: Grant, *, follow: Follow | None = None, alarms: Alarms | None = None
+    ) -> None:
         self.conversation_id = grant.conversation_id
         self.token = grant.token
         self._store = store
@@ -75,6 +88,8 @@ class Turn:
         self._batch = grant.pending  # those of them that the next answer is for
         self._held = 0  # how many messages a plan answers, when its first agent takes them one by one
         self._follow = follow
+        self._alarms = alarms or Alarms()
+        self._noticed: list[NewEvent] = []  # for the next commit
         self._state = RouterState.of(grant.conversation.meta)
         self._read_log = grant.log
         self._log_from = grant.log_from
@@ -156,7 +171,7 @@ class Turn:
         self._take_batch(spec)
         self._record.begin(self._batch)
         self._read_language()
-        if spec is None:
+        if spec is None or spec.disabled:
             return await self._follow_successor(session)
         if self._attempts > MAX_ATTEMPTS:
             said = Said(new_message_id(), error=ModelFailed(spec.id, f"{self._attempts - 1} attempts did not end"))
@@ -164,15 +179,21 @@ class Turn:
             said = await self._hear_out(spec, session)
         self._record.heard(said.text, session.new_items, said.refusals, said.error)
         self._attempts = 0
+        if (found := tripped(said.error)) is not None:
+            return await self._guard(spec, session, said, found)
         if said.error is not None:
             return await self._degrade(spec, session, said)
         if said.waits is not None:
             return await self._wait(spec, session, said, said.waits)
         if said.request is not None:
             return await self._transfer(spec, session, said, said.request)
-        plan = next_in_plan(self._roster, spec, self._state, self._values.get)
+        plan = next_in_plan(self._roster, spec, self._state, self._values.get, self._team.closed)
         if plan:
             return await self._hand_on(spec, session, said, plan)
+        if spec.targets and (sentence_ := announced(said.text)):
+            said = await self._only_announced(spec, session, said, sentence_)
+            if said.request is not None:
+                return await self._transfer(spec, session, said, said.request)
         return await self._answer(spec, session, said)
 
     def _session(self, agent_id: str, history: list[Item]) -> IsolatedSession:
@@ -206,8 +227,36 @@ class Turn:
         self._record.again(self._batch)
         self._read_language()
 
-    async def _speak(self, spec: AgentSpec, session: IsolatedSession) -> Said | None:
-        """What the agent said; None when the customer went on before anything of it could be seen."""
+    async def _only_announced(self, spec: AgentSpec, session: IsolatedSession, said: Said, sentence_: str) -> Said:
+        """The answer says that it transfers, and nothing was asked for: recorded, and by the route asked once more.
+
+        The customer reads the first answer in any case; of the second only a transfer counts.
+        """
+        self._alarms.ring("announced_only", self.conversation_id, spec.id)
+        self._noticed.append(NewEvent("handoff.announced_only", {"from": spec.id, "text": sentence_}))
+        if spec.announced != "ask_again":
+            return said
+        first = list(session.new_items)
+        again = await self._speak(spec, session, reminder=REMINDER)
+        if again is None or again.error is not None or again.waits is not None or not (again.request or again.tools):
+            session.keep(first)
+            return said
+        new = [item for item in session.new_items[len(first) :] if item != REMINDER and item.get("role") != "assistant"]
+        session.keep([*first, *new])
+        both = replace(
+            said,
+            request=again.request,
+            refusals=(*said.refusals, *again.refusals),
+            tools=(*said.tools, *again.tools),
+        )
+        self._record.heard(both.text, session.new_items, both.refusals, None)
+        return both
+
+    async def _speak(self, spec: AgentSpec, session: IsolatedSession, *, reminder: Item | None = None) -> Said | None:
+        """What the agent said; None when the customer went on before anything of it could be seen.
+
+        With a `reminder` it is asked that, and the customer sees nothing of it.
+        """
         ledger = Ledger(self._store, self.conversation_id, self.token)
         context = TurnContext(
             conversation_id=self.conversation_id,
@@ -231,11 +280,14 @@ class Turn:
         if self._lost:
             run.stop()
         await self._observing.tell("agent_start", path=[spec.id])
-        asked = [customer_item(message.text) for message in self._batch]
+        asked = [customer_item(message.text) for message in self._batch] if reminder is None else [reminder]
+        if reminder is not None:
+            await relay.close()
         restart: Restart | None = None
-        if self._taken_up is not None:
+        may_grow = reminder is None and 0 < len(self._batch) < spec.burst.cap
+        if self._taken_up is not None and reminder is None:
             said = await self._go_on(run, agent, context, session, asked, *self._taken_up)
-        elif spec.burst.policy == "restart" and self._follow is not None and 0 < len(self._batch) < spec.burst.cap:
+        elif may_grow and spec.burst.policy == "restart" and self._follow is not None:
             before = self._values.changes
             newest = self._batch[-1].seq
             restart = Restart(
@@ -392,6 +444,8 @@ class Turn:
         text = self._roster.announcement(to, language)
         if to.startswith(HUMAN):
             text = self._people_text("loop_to_queue" if request.decided_by == "loop_guard" else "to_queue", to)
+        if request.decided_by == "loop_guard":
+            self._alarms.ring("loop_guard", self.conversation_id, spec.id, request.reason)
         before = self._records(spec, said)
         if said.text:
             before.append(self._message(spec, said))
@@ -427,6 +481,27 @@ class Turn:
             answered=answered,
             hidden=own if step.hidden else None,
         )
+
+    async def _guard(self, spec: AgentSpec, session: IsolatedSession, said: Said, found: Tripped) -> IsolatedSession:
+        """A guardrail stopped the agent: nothing of the run is shown or remembered, the route says who owns now."""
+        self._alarms.ring("guardrail", self.conversation_id, spec.id, found.name)
+        language = self._state.language
+        before = self._records(spec, said)
+        if said.shown:
+            before.append(NewEvent("msg.retracted", {"id": said.message_id}, by="system"))
+        details = {"agent": spec.id, "guardrail": found.name, "side": found.side}
+        before.append(NewEvent("guardrail.tripped", details, by="system"))
+        session.keep(())
+        self._failures += 1
+        to = self._roster.on_error(spec.id) if self._failures == 1 else exit_target(self._roster, spec)
+        if spec.on_guardrail == "stay" or to == spec.id or (to in self._roster and self._failures > 1):
+            return await self._stay(session, before, sentence("guarded", language))
+        text = sentence("guarded_to_agent", language, name=self._roster.display_name(to, language))
+        if to.startswith(HUMAN):
+            text = self._people_text("guarded_to_queue", to)
+        why = f"the guardrail {found.name} of {spec.id} stopped its {found.side}"
+        request = TransferRequest(to=to, reason=why, decided_by="guardrail")
+        return await self._move(spec, session, request, text=text, before=before, said=said)
 
     async def _degrade(self, spec: AgentSpec, session: IsolatedSession, said: Said) -> IsolatedSession:
         """The defined next owner after a failure, and a sentence for the customer. Never silence."""
@@ -469,7 +544,7 @@ class Turn:
         gone = session.agent_id
         to = self._roster.successor(gone)
         spec = AgentSpec(id=gone if gone.isidentifier() else "gone", intended_use="An agent that was removed.")
-        request = TransferRequest(to=to, reason=f"agent {gone} is not in the roster any more", decided_by="system")
+        request = TransferRequest(to=to, reason=f"agent {gone} is not on the desk any more", decided_by="system")
         language = self._state.language
         text = self._roster.announcement(to, language)
         if to.startswith(HUMAN):
@@ -588,7 +663,9 @@ class Turn:
 
     def _records(self, spec: AgentSpec, said: Said) -> list[NewEvent]:
         tools = [NewEvent("tool.called", {"agent": spec.id, "tool": name}) for name in said.tools if name != TRANSFER]
-        return [*tools, *(NewEvent("handoff.refused", {"from": spec.id, **refusal}) for refusal in said.refusals)]
+        refused = (NewEvent("handoff.refused", {"from": spec.id, **refusal}) for refusal in said.refusals)
+        noticed, self._noticed = self._noticed, []
+        return [*tools, *refused, *noticed]
 
     def _remember(self, spec: AgentSpec, said: Said, seq: int) -> None:
         if said.text and said.error is None:

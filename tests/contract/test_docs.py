@@ -284,7 +284,7 @@ def test_events_are_those_that_the_code_writes() -> None:
     """Every event type in the source is in the table, and the other way round."""
     source = "".join(path.read_text() for folder in ("handoffs", "sessions") for path in (ROOT / folder).glob("*.py"))
     by_scripts = {"owner.changed", "approval.asked", "approval.decided", "approval.used"}
-    written = set(re.findall(r"NewEvent\(\s*\"([a-z.]+)\"", source)) | by_scripts
+    written = set(re.findall(r"NewEvent\(\s*\"([a-z._]+)\"", source)) | by_scripts
     assert {row[0].strip("`") for row in event_rows()} == written
 
 
