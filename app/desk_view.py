@@ -19,6 +19,7 @@ from app.api_models import (
 from app.desk import Desk
 from app.public_view import iso, person_name
 from handoffs.roster import Roster
+from handoffs.state import RouterState
 from sessions.model import Conversation, Event, Owner, Value
 
 TAIL_EVENTS: Final = 20  # read for a line of the list; among them is nearly always a message
@@ -59,6 +60,20 @@ def transcript(events: Iterable[Event]) -> list[MessageView]:
         for event in events
         if event.type == "msg.created"
     ]
+
+
+async def values_of(desk: Desk, conversation: Conversation) -> dict[str, Value]:
+    """The shared values of a conversation, with those of its customer when the desk has any and the customer is known.
+
+    Without a known customer their values lie with the conversation, as a turn finds them.
+    """
+    values = await desk.store.values(conversation.conversation_id)
+    wanted = [key for key, contract in desk.roster.desk.values.items() if contract.lifetime == "customer"]
+    customer_id = RouterState.of(conversation.meta).customer
+    if wanted and customer_id:
+        theirs = (await desk.store.customer_values(customer_id)).values
+        values |= {key: theirs[key] for key in wanted if key in theirs}
+    return values
 
 
 def split_values(values: Mapping[str, Value], roster: Roster) -> tuple[dict[str, Any], list[str]]:
@@ -103,7 +118,7 @@ async def conversation_view(desk: Desk, conversation_id: str, after: int = 0) ->
     conversation = await desk.store.get(conversation_id)
     events, values, draft = await asyncio.gather(
         desk.store.read(conversation_id, max(after, conversation.seq - MAX_EVENTS)),
-        desk.store.values(conversation_id),
+        values_of(desk, conversation),
         desk.store.draft(conversation_id),
     )
     shown, hidden = split_values(values, desk.roster)

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI, WebSocket
 
-from app import api, api_errors, approvals_api, events_api, pages, runs_api, socket, timeline_api
+from app import api, api_errors, approvals_api, events_api, pages, runs_api, socket, timeline_api, values_api
 from app.body_limit import BodyLimit
 from app.building import open_desk
 from app.desk import Desk
@@ -49,6 +49,7 @@ def create_app(settings: Settings, *, roster: Roster | None = None, opener: Open
         timeline_api.router,
         runs_api.router,
         events_api.router,
+        values_api.router,
         api.health,
         pages.pages,
     ):

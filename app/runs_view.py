@@ -183,7 +183,8 @@ async def _mask(desk: Desk, run: RunRecord, *, whole: bool = False) -> Masker:
     held: dict[str, list[Any]] = {
         key: [value.value] for key, value in (await desk.store.values(run.conversation_id)).items()
     }
-    for then in (run.first.get("values", {}), *(part.get("writes", {}) for part in run.parts)):
+    passing = run.first.get("meta", {}).get("passing", {}).values()  # the values that live as long as a turn
+    for then in (run.first.get("values", {}), *passing, *(part.get("writes", {}) for part in run.parts)):
         for key, value in then.items():
             held.setdefault(key, []).append(value)
     return Masker(desk.roster.desk.values, {key: Value(values, 0) for key, values in held.items()})
@@ -229,7 +230,7 @@ def view(run: RunRecord, mask: Masker) -> RunView:
         attempt=int(first.get("attempt", 0)),
         roster=str(first.get("roster", "")),
         worker=str(first.get("worker", "")),
-        state=mask.deep(first.get("meta", {})),
+        state=mask.deep({key: part for key, part in first.get("meta", {}).items() if key != "passing"}),
         values=_values(first.get("values", {}), mask),
         steps=[_step(part, mask) for part in run.parts],
     )

@@ -11,11 +11,12 @@ from app.api import TheDesk, need_key
 from app.api_errors import responses
 from app.api_models import Answer, OwnerView
 from app.desk import Desk
-from app.desk_view import owner_view
+from app.desk_view import owner_view, values_of
 from app.masking import Masker
 from app.public_view import iso
+from handoffs.record import joined
 from handoffs.roster import Roster
-from handoffs.timeline import Spent, Tenure, tenures
+from handoffs.timeline import Spent, Tenure, tenures, usage_of_runs
 from sessions.model import Owner, OwnerKind
 
 MAX_EVENTS: Final = 50_000  # a log keeps 10,000, and more only while a sink is behind
@@ -24,7 +25,7 @@ router = APIRouter(prefix="/v1", tags=["desk"], dependencies=[Depends(need_key)]
 
 
 class SpentView(Answer):
-    """What the runs of a tenure took. `seconds` is the time in runs."""
+    """What the recorded runs of a tenure took: `seconds` is the time in them, tokens are as the models counted them."""
 
     runs: int
     model_calls: int
@@ -78,17 +79,20 @@ async def timeline_of(conversation_id: str, desk: TheDesk) -> TimelineView:
 async def timeline_view(desk: Desk, conversation_id: str) -> TimelineView:
     """The timeline now; UnknownConversation when there is no such conversation."""
     conversation = await desk.store.get(conversation_id)
-    events, values = await asyncio.gather(
-        desk.store.read(conversation_id, 0, MAX_EVENTS), desk.store.values(conversation_id)
+    events, values, (records,), now = await asyncio.gather(
+        desk.store.read(conversation_id, 0, MAX_EVENTS),
+        values_of(desk, conversation),
+        desk.store.run_records([conversation_id]),
+        desk.store.now(),
     )
-    now = await desk.store.now()
+    usage = usage_of_runs(joined(conversation_id, records))
     mask = Masker(desk.roster.desk.values, values)
     names = _Names(desk.roster)
     return TimelineView(
         id=conversation_id,
         status=conversation.status,
         complete=not events or events[0].seq == 1,
-        tenures=[_view(tenure, now, names, mask) for tenure in tenures(conversation, events)],
+        tenures=[_view(tenure, now, names, mask) for tenure in tenures(conversation, events, usage)],
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from handoffs.record import RunRecord, usage_of
 from handoffs.roster import HUMAN
 from sessions.model import Conversation, Event
 
@@ -18,10 +19,10 @@ UNKNOWN = "older than what the log still has"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one run of an agent cost: when it ended (ms), and what the model said it used."""
+    """What one part of a run cost. `run` is the epoch of the claim that began the run, `owner` who ran in this part."""
 
-    agent_id: str
-    at: int
+    owner: str
+    run: int
     model_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -30,7 +31,7 @@ class Usage:
 
 @dataclass(slots=True)
 class Spent:
-    """The sum over the runs of one tenure. `seconds` is the time that the runs took, not how long somebody owned."""
+    """The sum over the parts of runs in one tenure. `seconds` is the time that they took, not how long it owned."""
 
     runs: int = 0
     model_calls: int = 0
@@ -83,18 +84,40 @@ def tenures(conversation: Conversation, events: Sequence[Event], usage: Iterable
     reader = _Reader(conversation, events)
     for event in events:
         reader.read(event)
-    for used in usage:
-        _charge(reader.found, used)
+    _charge(reader.found, usage)
     return reader.found
 
 
-def _charge(found: list[Tenure], used: Usage) -> None:
-    """A run belongs to the newest tenure of its agent that had begun: its commit may end it in the same instant."""
-    for tenure in reversed(found):
-        if tenure.owner == f"ai:{used.agent_id}" and tenure.since <= used.at:
-            tenure.spent = tenure.spent or Spent()
-            tenure.spent.add(used)
-            return
+def usage_of_runs(runs: Iterable[RunRecord]) -> list[Usage]:
+    """What the recorded runs of a conversation cost, part by part. Agents that an owner asked are in its part."""
+    return [
+        Usage(
+            owner=str(part.get("owner", "")),
+            run=int(run.run or 0),
+            model_calls=len(part.get("calls", ())),
+            input_tokens=tokens["in"],
+            output_tokens=tokens["out"],
+            seconds=max(0, int(part.get("ended", 0)) - int(part.get("began", 0))) / 1000,
+        )
+        for run in runs
+        for part in run.parts
+        for tokens in (usage_of(part.get("calls", ())),)
+    ]
+
+
+def _charge(found: list[Tenure], usage: Iterable[Usage]) -> None:
+    """Give each part to its tenure. Epochs say it, never clocks: a run begins in the tenure that its claim found, and
+    goes through the tenures in their order."""
+    run, place = -1, 0
+    for used in usage:
+        if used.run != run:
+            run, place = used.run, sum(tenure.epoch <= used.run for tenure in found) - 1
+        here = next((n for n in range(max(place, 0), len(found)) if found[n].owner == used.owner), None)
+        if here is None:
+            continue  # its tenure is not in the log any more
+        place, tenure = here, found[here]
+        tenure.spent = tenure.spent or Spent()
+        tenure.spent.add(used)
 
 
 class _Reader:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from agents.testing import ModelStep
 
+from handoffs.record import joined
 from handoffs.router import CustomerMessage, Router
-from handoffs.timeline import FIRST, UNKNOWN, Spent, Tenure, Usage, tenures
+from handoffs.timeline import FIRST, UNKNOWN, Spent, Tenure, Usage, tenures, usage_of_runs
 from sessions.live import Live
 from sessions.model import Event, NewEvent, Owner
 from sessions.store import Store
@@ -142,26 +143,44 @@ async def test_shown_seed_and_values_belong_to_the_owner_that_saw_them(store: St
     assert (triage.seed, billing.seed, billing.values) == ((), ("[triage] said hello",), ("order",))
 
 
-async def test_runs_are_charged_to_the_tenure_they_ran_in(store: Store, conversation_id: str) -> None:
-    """handoffs.md 2.5: tokens and time are summed per tenure, also when an agent owned twice; else unknown."""
+async def test_tokens_and_time_are_summed_for_each_tenure(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path
+) -> None:
+    """handoffs.md 2.5: what the recorded runs cost belongs to the tenure they ran in, not to the agent as such."""
+    models = {
+        "triage": script([transfer("billing")], [says("ok")]),
+        "billing": script([says("Which order?")], [says("Done.")]),
+    }
+    router = router_for(store, live, shop(), models, tmp_path)
+    await ask(router, conversation_id, "I was charged twice")
+    await ask(router, conversation_id, "A-10023", "m2")
+    taken = await router.take(conversation_id, person=ANN)
+    await router.hand_back(conversation_id, taken.token, ANN, "triage")
+    await ask(router, conversation_id, "hello?", "m3")
+
+    (rows,) = await store.run_records([conversation_id])
+    triage, billing, person, again = await of(store, conversation_id, *usage_of_runs(joined(conversation_id, rows)))
+
+    spent = [tenure.spent or Spent() for tenure in (triage, billing, again)]
+    assert [(part.runs, part.model_calls) for part in spent] == [(1, 1), (2, 2), (1, 1)]
+    assert person.spent is None and all(part.seconds >= 0 for part in spent)
+
+
+async def test_agent_that_owned_twice_in_one_run_is_charged_twice(store: Store, conversation_id: str) -> None:
+    """handoffs.md 2.5: a run goes through the tenures in their order; what nobody recorded stays unknown."""
     token = await talk(store, conversation_id, 0)
-    for n, to in enumerate(("billing", "triage")):
+    for n, to in enumerate(("billing", "triage", "orders")):
         moved = await store.transfer(conversation_id, token, f"t{n}", to=Owner.ai(to), change={}, go_on=True)
         token = moved.token
-    first, billing, again = await of(store, conversation_id)
-    runs = [
-        Usage("triage", first.since, model_calls=1, input_tokens=10, output_tokens=2, seconds=0.5),
-        Usage("triage", again.since + 5, model_calls=2, input_tokens=30, output_tokens=4, seconds=1.0),
-        Usage("triage", again.since + 9, model_calls=1, input_tokens=5, output_tokens=1, seconds=0.5),
+    run = (await of(store, conversation_id))[1].epoch - 1
+    parts = [
+        Usage(f"ai:{owner}", run, model_calls=1, input_tokens=tokens, output_tokens=1, seconds=0.5)
+        for owner, tokens in (("triage", 10), ("billing", 20), ("triage", 30), ("triage", 5))
     ]
 
-    first, billing, again = await of(store, conversation_id, *runs)
+    found = await of(store, conversation_id, *parts)
 
-    assert billing.spent is None
-    assert again.spent is not None and again.spent.runs >= 2
-    sums = [first.spent or Spent(), again.spent]
-    assert sum(spent.input_tokens for spent in sums) == 45
-    assert sum(spent.model_calls for spent in sums) == 4
+    assert [tenure.spent and tenure.spent.input_tokens for tenure in found] == [10, 20, 35, None]
 
 
 async def test_trimmed_log_says_that_its_beginning_is_unknown(store: Store, conversation_id: str) -> None:
