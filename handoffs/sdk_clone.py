@@ -12,6 +12,7 @@ from agents import (
     FunctionTool,
     FunctionToolResult,
     GuardrailFunctionOutput,
+    InputGuardrail,
     ModelSettings,
     OutputGuardrail,
     RunContextWrapper,
@@ -56,6 +57,7 @@ def clone_of(sdk: SdkAgent, made: Agent[TurnContext], guard: Guard) -> Agent[Tur
     hosted = [tool for tool in agent.tools if not isinstance(tool, FunctionTool)]
     values = {field.name: getattr(agent, field.name) for field in dataclasses.fields(agent) if field.init}
     values |= {
+        "name": made.name,  # the id: approvals and saved runs find the agent by it
         "tools": [*(_transfer(tool, sdk) for tool in made.tools), *hosted],
         "handoffs": [],
         "instructions": _instructions(sdk, made),
@@ -64,10 +66,10 @@ def clone_of(sdk: SdkAgent, made: Agent[TurnContext], guard: Guard) -> Agent[Tur
         "tool_use_behavior": _behaviour(sdk),
         "input_guardrails": [*(_own_guardrail(sdk, one) for one in agent.input_guardrails), *made.input_guardrails],
         "output_guardrails": [
-            *(spared(one, sdk.own(one.guardrail_function)) for one in agent.output_guardrails),
+            *(spared(one, sdk.knows(one.guardrail_function)) for one in agent.output_guardrails),
             *made.output_guardrails,
         ],
-        "hooks": _Hooks(sdk, agent.hooks) if agent.hooks is not None and sdk.make_context is not None else agent.hooks,
+        "hooks": _Hooks(sdk, agent.hooks) if agent.hooks is not None else None,
     }
     clone = _desk_class(type(agent))(**values)
     object.__setattr__(clone, "_desk", (sdk, guard))
@@ -125,10 +127,9 @@ def _behaviour(sdk: SdkAgent) -> Callable[..., Awaitable[ToolsToFinalOutputResul
     return decide
 
 
-def _own_guardrail(sdk: SdkAgent, guardrail: Any) -> Any:
-    if sdk.make_context is None:
-        return guardrail
-    return dataclasses.replace(guardrail, guardrail_function=sdk.own(guardrail.guardrail_function))
+def _own_guardrail(sdk: SdkAgent, guardrail: InputGuardrail[Any]) -> InputGuardrail[Any]:
+    check = sdk.knows(guardrail.guardrail_function)
+    return dataclasses.replace(guardrail, guardrail_function=check, name=guardrail.get_name())
 
 
 def spared(guardrail: OutputGuardrail[Any], inner: Callable[..., Any]) -> OutputGuardrail[Any]:
@@ -145,7 +146,7 @@ def spared(guardrail: OutputGuardrail[Any], inner: Callable[..., Any]) -> Output
 
 
 class _Hooks(AgentHooksBase[TurnContext, Any]):
-    """The agent's own hooks, called with the context that they expect."""
+    """The agent's own hooks, called with the context and the agent that their author knows."""
 
     def __init__(self, sdk: SdkAgent, hooks: Any) -> None:
         for name in (name for name in dir(AgentHooksBase) if name.startswith("on_")):
@@ -153,8 +154,10 @@ class _Hooks(AgentHooksBase[TurnContext, Any]):
 
 
 def _hook(sdk: SdkAgent, inner: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-    async def call(context: RunContextWrapper[Any], *args: Any, **named: Any) -> None:
-        await inner(sdk.seen(context), *args, **named)
+    known = sdk.knows(inner)
+
+    async def call(context: RunContextWrapper[Any], agent: Agent[Any], *args: Any, **named: Any) -> None:
+        await known(context, agent, *args, **named)
 
     return call
 

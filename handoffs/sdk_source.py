@@ -62,3 +62,11 @@ class SdkAgent:
             return function(self.seen(ctx), *args, **kwargs)
 
         return call
+
+    def knows(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function` of the author, called with (context, agent, ...): the context and the agent that they know."""
+
+        def call(ctx: RunContextWrapper[Any], _: Agent[Any], *args: Any, **kwargs: Any) -> Any:
+            return function(self.seen(ctx), self.agent, *args, **kwargs)
+
+        return call

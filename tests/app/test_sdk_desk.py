@@ -19,11 +19,12 @@ from app.errors import McpServerFailed
 from app.main import create_app
 from app.models import ModelChoice
 from app.settings import Settings
+from handoffs.approvals import decide
 from handoffs.encoder import Encoder
 from handoffs.roster import Roster
 from handoffs.router import CustomerMessage
 from handoffs.sdk_agents import with_route
-from sessions.model import Owner, Token
+from sessions.model import Token
 from tests.handoffs.desks import Scripts, says, script
 from tests.handoffs.test_router import texts
 from tests.support import wait_until
@@ -98,20 +99,28 @@ async def test_tools_of_an_mcp_server_are_offered_called_and_written_down(
     assert server.session is None
 
 
-async def test_mcp_tool_may_need_people_as_any_tool(valkey_dir: Path, tmp_path: Path, conversation_id: str) -> None:
-    """handoffs.md 8: `approval` names a tool of an MCP server; the server is not asked to do it."""
-    model = script([function_call("reserve", {"item": "Swift"}, call_id="c1")])
-    kites = with_route(
-        Agent[Any](name="Kites", mcp_servers=[stock_server(tmp_path)], model=model), approval=["reserve"]
-    )
-    roster = Roster.from_agents(kites, queues=QUEUES)
+async def test_mcp_tool_may_need_approval_and_is_then_called_once(
+    valkey_dir: Path, tmp_path: Path, conversation_id: str
+) -> None:
+    """handoffs.md 8: `approval` names a tool of an MCP server; the server does it when somebody has agreed, once."""
+    reserved = tmp_path / "reserved"
+    call = function_call("reserve", {"item": "Swift"}, call_id="c1")
+    kites = Agent[Any](name="Our Kites", mcp_servers=[stock_server(tmp_path)], model=script([call], [says("Done.")]))
+    roster = Roster.from_agents(with_route(kites, approval=["reserve"]), queues=QUEUES)
 
     async with open_desk(Settings(data_dir=valkey_dir), roster=roster, choose=scripted({})) as desk:
         await ask(desk, conversation_id, "reserve a Swift")
-        owner = (await desk.store.get(conversation_id)).owner
+        (approval,) = await desk.store.approvals(conversation_id)
+        before = reserved.exists()
+        await decide(desk.store, conversation_id, approval.approval_id, "granted", by="human:ann")
 
-    assert owner == Owner.queue("support")
-    assert not (tmp_path / "reserved").exists()
+        async def done() -> bool:
+            return "Done." in texts(await desk.store.read(conversation_id), "ai:our_kites")
+
+        await wait_until("the agent goes on", done)
+
+    assert (before, reserved.read_text()) == (False, "Swift\n")
+    assert (approval.call["tool"], approval.call["agent"]) == ("reserve", "our_kites")
 
 
 async def test_desk_whose_mcp_server_is_dead_does_not_open_and_says_which(valkey_dir: Path) -> None:
