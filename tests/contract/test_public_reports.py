@@ -64,7 +64,7 @@ async def test_the_answer_to_a_specialists_question_goes_to_the_specialist(stage
 
 
 async def test_the_owner_survives_a_restart(stage: Stage) -> None:
-    """agno-agi/agno#9066 (the member that answered is forgotten on the next run): another process goes on with it."""
+    """agno-agi/agno#9066 "feat: sticky active member + member-to-leader handoff for Team sessions": after a restart."""
     stage.open({"triage": script([transfer("billing")]), "billing": script([says("Which invoice?")])})
     await stage.say("an invoice is wrong")
     await stage.router.stop(1)
@@ -170,7 +170,7 @@ async def test_custom_logic_blocks_a_handoff(stage: Stage) -> None:
 
 
 async def test_an_agent_that_transfers_to_itself_is_told_and_goes_on(stage: Stage) -> None:
-    """openai/openai-agents-python#238 (an agent wants to hand off to itself) and langgraph-swarm-py#95."""
+    """openai/openai-agents-python#238 "agent want's to transfer itself", langchain-ai/langgraph-swarm-py#95."""
     stage.open({"triage": script([transfer("triage")], [says("Hello.")])})
 
     events = await stage.say("hello")
@@ -274,7 +274,7 @@ async def test_two_agents_that_bounce_end_with_people(stage: Stage) -> None:
 
 
 async def test_a_guard_that_trips_says_so_to_the_customer(stage: Stage) -> None:
-    """openclaw/openclaw#52382 (the loop guard trips silently)."""
+    """openclaw/openclaw#120449 "loopDetection detections are silently logged server-side only", #52382."""
     desk = shop(limits={"transfers_per_turn": 2})
     models: dict[str, Model] = {
         "triage": script([transfer("billing")]),

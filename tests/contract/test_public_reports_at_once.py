@@ -112,7 +112,7 @@ async def test_a_specialist_runs_after_a_transfer_that_came_with_text(stage: Sta
 
 
 async def test_malformed_arguments_of_a_transfer_are_an_error_the_model_can_correct(stage: Stage) -> None:
-    """openai/openai-agents-python#617 (a handoff with wrong arguments ends the run): here it costs one call."""
+    """openai/openai-agents-python#280 "ModelBehaviorError: Invalid JSON when parsing": here it costs one call."""
     triage = script([bad_call('{"agent": "billing"}')], [bad_call("")], [transfer("billing")])
     stage.open({"triage": triage, "billing": script([says("Billing here.")])})
 
