@@ -79,7 +79,8 @@ class OwnerView(Answer):
 
 
 class ConversationSummary(Answer):
-    """One line of the list. `waiting` counts customer messages that nobody has answered."""
+    """One line of the list. `waiting` counts customer messages that nobody has answered, `approvals` calls that wait
+    for somebody's word."""
 
     id: str
     status: str
@@ -87,6 +88,7 @@ class ConversationSummary(Answer):
     epoch: int
     seq: int
     waiting: int
+    approvals: int
     born: str
     updated: str
     language: str | None = None

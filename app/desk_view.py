@@ -94,6 +94,7 @@ def summary(conversation: Conversation, tail: Sequence[Event], roster: Roster) -
         epoch=conversation.epoch,
         seq=conversation.seq,
         waiting=conversation.waiting,
+        approvals=len(conversation.asks),
         born=iso(conversation.born),
         updated=iso(tail[-1].at if tail else conversation.born),
         language=language,

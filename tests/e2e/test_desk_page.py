@@ -55,6 +55,27 @@ async def test_a_wrong_key_is_said_in_words(server: ServerProcess, windows: Wind
     await expect(page.get_by_role("alert")).to_have_text("This key does not open the desk.")
 
 
+async def test_a_person_approves_a_refund_and_the_agent_goes_on(server: ServerProcess, windows: Windows) -> None:
+    """The call waits at the desk with its arguments; after a click it is made and the agent tells the customer."""
+    chat = await Chat(await windows.page(), server.url).open()
+    await chat.write("I was charged twice for order A-10015")
+    await chat.answered(1)
+    await chat.write("please refund the second payment")
+    await expect(chat.element.get_by_text("A person has to agree to this first.")).to_be_visible(timeout=ANSWER_MS)
+
+    desk = await windows.page()
+    await enter(desk, server.url, "Ann Lee")
+    await desk.locator(NEWEST).filter(has_text="Needs a decision").first.click()
+    waiting = desk.get_by_role("list", name="Needs a decision")
+    await expect(waiting).to_contain_text("issue_refund")
+    await expect(waiting).to_contain_text("A-10015")
+    await desk.get_by_role("button", name="Approve").click()
+
+    await expect(chat.element.get_by_text("The refund of 74.80 EUR")).to_be_visible(timeout=ANSWER_MS)
+    await expect(waiting).to_be_hidden()
+    await expect(chat.header).to_have_text("Billing")
+
+
 async def test_a_person_takes_over_answers_and_hands_back(server: ServerProcess, windows: Windows) -> None:
     """The customer sees a person, marked as one, and then the agent again; the desk sees the brief."""
     chat = await Chat(await windows.page(), server.url).open()

@@ -1,5 +1,6 @@
 /** The open conversation: its log as it grows, who holds it, and what this person may do with it. */
 import { el, keyTag } from "../widget/dom.js";
+import { Approvals } from "./approvals.js";
 import { Refused } from "./client.js";
 import { draftOf, drafts, keepDraft, messageId, sent } from "./drafts.js";
 import { s } from "./strings.js";
@@ -58,6 +59,8 @@ export class ConversationView {
     this.values = found.values;
     this.hiddenValues = found.hidden_values;
     this.timeline = new Timeline();
+    this.approvals = new Approvals(this.client, cid, (id, verdict) => this.#decide(id, verdict));
+    if (found.approvals) this.approvals.load();
     this.#build();
     this.timeline.list.setAttribute("aria-live", "off");
     for (const event of found.events) this.timeline.add(event);
@@ -87,7 +90,7 @@ export class ConversationView {
     const back = el("button.plain.back", { type: "button", onclick: this.back }, `← ${s.back}`);
     this.node.replaceChildren(
       el("header", {}, back, this.parts.owner, this.parts.actions),
-      this.parts.values, this.timeline.node, this.parts.typing, this.parts.trouble, this.parts.form, this.parts.hint, this.dialog);
+      this.parts.values, this.approvals.node, this.timeline.node, this.parts.typing, this.parts.trouble, this.parts.form, this.parts.hint, this.dialog);
   }
 
   #draw() {
@@ -146,6 +149,7 @@ export class ConversationView {
       if (!this.mine) this.#forget();
       this.#refresh();
     }
+    if (event.type.startsWith("approval.") || event.type === "owner.changed") this.approvals.load();
     if (event.type === "status.changed") {
       this.status = event.data.status;
       this.#draw();
@@ -183,6 +187,10 @@ export class ConversationView {
       this.#draw();
       this.parts.box.focus();
     });
+  }
+
+  async #decide(id, verdict) {
+    await this.#try(() => this.client.post(`/conversations/${encodeURIComponent(this.cid)}/approvals/${encodeURIComponent(id)}`, { verdict, by: this.person }));
   }
 
   #key(event) {

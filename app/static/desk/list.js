@@ -62,13 +62,14 @@ export class List {
     this.rows.set(one.id, row);
     const button = row.firstElementChild;
     button.toggleAttribute("aria-current", one.id === chosen);
-    const mark = JSON.stringify([one.seq, one.owner, one.waiting, ago(one.updated)]);
+    const mark = JSON.stringify([one.seq, one.owner, one.waiting, one.approvals, ago(one.updated)]);
     if (row.dataset.mark === mark) return row;
     row.dataset.mark = mark;
     const who = one.last_by === "customer" ? s.customer : null;
     button.replaceChildren(
       el("span.line", {}, keyTag(one.owner, { nobody: s.kinds.nobody }), el("time", { datetime: one.updated }, ago(one.updated))),
       el("span.last", {}, who && el("b", {}, `${who}: `), one.last_text ?? ""),
+      ...(one.approvals > 0 ? [el("span.waiting", {}, s.approvals.title)] : []),
       ...(one.waiting > 0 && one.owner.kind !== "ai" ? [el("span.waiting", {}, s.unanswered(one.waiting))] : []),
     );
     return row;
