@@ -299,7 +299,7 @@ def test_events_hold_what_the_table_says(desk: Desk) -> None:
     for type_, by, data, _ in event_rows():
         keys = [*re.findall(r"`(\w+)`", re.sub(r"`decided_by` \([^)]*\)", "`decided_by`", data))]
         same = "the same" in data
-        named_keys.setdefault(type_.strip("`"), set()).update(named_keys["handoff.requested"] if same else keys)
+        named_keys.setdefault(type_.strip("`"), set()).update(keys, named_keys["handoff.requested"] if same else ())
         assert by
     events = served_log(desk, key)
     assert {event["type"] for event in events} >= {"msg.created", "owner.changed", "handoff.completed", "tool.called"}
