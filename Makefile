@@ -9,7 +9,7 @@ endif
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test lint format bench docs wheel clean install install-dev faults soak model
+.PHONY: help run check test lint format bench bench-peers docs wheel clean install install-dev faults soak model
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -37,6 +37,9 @@ format: install-dev ## let ruff rewrite the code
 
 bench: install-dev ## measure: round trips and CPU per turn, beside the SDK's own session
 	$(BIN)/python -m bench $(ARGS)
+
+bench-peers: install-dev ## measure the handoff turn beside langgraph-swarm and agent-squad too (installs them elsewhere)
+	@peers=$$(scripts/ensure-peers $(BIN)/python) && $(BIN)/python -m bench.peers --environment "$$peers" $(ARGS)
 
 docs: install ## write the pages that are generated from code (settings, commands, HTTP, protocol)
 	$(BIN)/python -m scripts.settings_reference

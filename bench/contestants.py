@@ -16,6 +16,7 @@ from agents.extensions.memory.redis_session import RedisSession
 from agents.memory import SessionSettings
 from redis.asyncio import Redis
 
+from bench.lines import QUESTION, earlier
 from bench.model import InstantModels
 from handoffs.roster import AgentSpec, DeskSpec, Roster
 from handoffs.team import Team
@@ -24,7 +25,6 @@ from sessions.connect import Backend
 from sessions.model import NewEvent, Owner
 from sessions.store import Store
 
-QUESTION = "Why do I see two charges for one order?"
 TURNS = ("plain", "handoff")  # plain: billing owns already; handoff: triage transfers to billing, which answers
 CHUNK = 50  # messages written at once while a conversation is prepared: one huge script leaves garbage in Valkey's Lua
 BY = {"user": "customer", "assistant": ""}  # an empty `by` is the owner
@@ -41,14 +41,6 @@ class Contestant(Protocol):
     async def play(self, ready: Any) -> None:
         """One turn, to the last character."""
         ...
-
-
-def earlier(count: int) -> list[dict[str, str]]:
-    """`count` messages, customer and agent by turns, of a usual length."""
-    roles = itertools.cycle(("user", "assistant"))
-    return [
-        {"role": next(roles), "content": f"Message {n}: about my order and the invoice for it."} for n in range(count)
-    ]
 
 
 class Frontdesk:

@@ -1,4 +1,7 @@
-"""Memory of 1,000 waiting conversations: in Redis, and in the process that serves them."""
+"""Memory of 1,000 waiting conversations: in Redis, and in the process that serves them.
+
+Beside it what the SDK's RedisSession keeps in Redis of as many messages: a list of items, without owner, log or queue.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.contestants import earlier
+from bench.contestants import SdkRedis
+from bench.lines import earlier
 from sessions.connect import connect
 from sessions.model import NewEvent, Owner
 from sessions.store import Store
@@ -30,11 +34,16 @@ async def measure() -> dict[str, Any]:
         redis_before, process_before = await used(backend), resident_kb()
         await fill(store, COUNT, "c")
         redis_after, process_after = await used(backend), resident_kb()
+        rival = SdkRedis(backend)
+        for _ in range(COUNT):
+            await rival.prepare("plain", HISTORY)
+        rival_after = await used(backend)
         await backend.close()
     return {
         "conversations": COUNT,
         "messages_each": HISTORY,
         "redis_kb_each": round((redis_after - redis_before) / 1024 / COUNT, 1),
+        "sdk_redis_kb_each": round((rival_after - redis_after) / 1024 / COUNT, 1),
         "process_kb_each": round((process_after - process_before) / COUNT, 2),
     }
 
@@ -68,7 +77,8 @@ async def fill(store: Store, count: int, prefix: str) -> None:
 def report(result: dict[str, Any]) -> None:
     print(
         f"{result['conversations']} waiting conversations of {result['messages_each']} messages: "
-        f"{result['redis_kb_each']} KB each in Redis, {result['process_kb_each']} KB each in the process"
+        f"{result['redis_kb_each']} KB each in Redis "
+        f"(the SDK's session: {result['sdk_redis_kb_each']} KB), {result['process_kb_each']} KB each in the process"
     )
 
 

@@ -18,7 +18,8 @@ from openai.types.responses import (
     ResponseTextDeltaEvent,
 )
 
-ANSWER = "You were charged once; the second entry is a reservation that your bank releases within five days."
+from bench.lines import ANSWER
+
 _ids = itertools.count(1)
 
 

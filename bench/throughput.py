@@ -22,14 +22,15 @@ HISTORY = 100
 TURNS = 384  # a process' turns in one cell: three for each of 128 conversations
 
 
-async def play(folder: str, name: str, at_once: int, start_at: float) -> float:
-    """Turns per second of this process, from `start_at` (Unix time) on."""
+async def play(folder: str, name: str, at_once: int) -> float:
+    """Turns per second of this process, from the moment that the parent says so."""
     backend = await connect(f"embedded://{folder}", data_dir=Path(folder))
     contestant: Contestant = Frontdesk(backend) if name == "frontdesk" else SdkRedis(backend, 40)
     ready = [await contestant.prepare("plain", HISTORY) for _ in range(at_once)]
     for one in ready[:4]:
         await contestant.play(one)
-    await asyncio.sleep(max(0.0, start_at - time.time()))
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
     begun = time.perf_counter()
 
     async def conversation(one: Any) -> None:
@@ -43,11 +44,20 @@ async def play(folder: str, name: str, at_once: int, start_at: float) -> float:
 
 
 def cell(folder: str, name: str, at_once: int, processes: int) -> float:
-    """All processes' turns per second. `at_once` conversations are divided among them."""
+    """All processes' turns per second. `at_once` conversations are divided among them; all begin at the same moment."""
     share = max(1, at_once // processes)
-    start_at = time.time() + 3 + at_once * 0.03
-    command = [sys.executable, "-m", "bench.throughput", "--child", folder, name, str(share), str(start_at)]
-    children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
+    command = [sys.executable, "-m", "bench.throughput", "--child", folder, name, str(share)]
+    children = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(processes)
+    ]
+    for child in children:
+        assert child.stdin is not None and child.stdout is not None
+        if child.stdout.readline() != "ready\n":
+            raise RuntimeError(f"a process of {name} did not start; see above")
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
     return sum(float(child.communicate()[0].strip().splitlines()[-1]) for child in children)
 
 
@@ -78,7 +88,7 @@ def report(rows: list[dict[str, Any]]) -> None:
 
 if __name__ == "__main__":
     if "--child" in sys.argv:
-        folder, name, at_once, start_at = sys.argv[2:6]
-        print(asyncio.run(play(folder, name, int(at_once), float(start_at))))
+        folder, name, at_once = sys.argv[2:5]
+        print(asyncio.run(play(folder, name, int(at_once))))
     else:
         report(asyncio.run(compare(2)))
