@@ -11,6 +11,7 @@ import hashlib
 import logging
 import random
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from handoffs.alarms import Alarms
@@ -46,6 +47,7 @@ from sessions.model import (
     Taken,
     Token,
     Transferred,
+    Value,
     What,
 )
 from sessions.store import PRESENCE_MS, Store
@@ -258,7 +260,7 @@ class Router:
         state = RouterState.of(conversation.meta)
         events = await self.store.read(conversation_id, conversation.seen.get(target, 0))
         waiting = [event.seq for event in events if event.by == "customer"][-conversation.waiting :]
-        values = ValuesDraft(await self.store.values(conversation_id))
+        values = ValuesDraft(await self._all_values(conversation_id, state.customer))
         past = Past(
             store=self.store,
             team=self.team,
@@ -291,6 +293,12 @@ class Router:
             meta=None if grown == state else grown.dump(),
             expected_seq=seq,
         )
+
+    async def _all_values(self, conversation_id: str, customer_id: str) -> Mapping[str, Value]:
+        """The values of the conversation and, where it is known whose it is, of the customer."""
+        of_customer = await self.store.customer_values(customer_id) if customer_id else None
+        own = await self.store.values(conversation_id)
+        return {**of_customer.values, **own} if of_customer is not None else own
 
     # -- turns -----------------------------------------------------------------------------------------------------
 

@@ -363,6 +363,7 @@ async def test_health_and_readiness(desk: Served) -> None:
     assert ready.status_code == 200
     assert ready.json()["store"] == "ok"
     assert ready.json()["agents"] == 3
+    assert ready.json()["alarms"] == {"loop_guard": 0, "announced_only": 0, "guardrail": 0}
 
 
 async def test_a_deaf_process_is_not_ready(desk: Served, live: Live) -> None:

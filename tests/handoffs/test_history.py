@@ -23,7 +23,7 @@ def shown(mode: History, *, seen: int = 0, pending: tuple[int, ...] = ()) -> lis
 
 
 def test_modes_choose_what_is_shown() -> None:
-    """none shows nothing, last n the newest n, messages all up to its own limit."""
+    """handoffs.md 5: none shows nothing, last n the newest n, messages all up to its own limit."""
     assert shown(History(mode="none")) == []
     assert shown(History(mode="last", last=2)) == [6, 7]
     assert shown(History(mode="messages", last=50)) == [1, 3, 4, 6, 7]
@@ -31,13 +31,13 @@ def test_modes_choose_what_is_shown() -> None:
 
 
 def test_nothing_is_shown_twice() -> None:
-    """What the agent has seen, and what comes as its input anyway, is left out."""
+    """handoffs.md 5: what the agent has seen, and what comes as its input anyway, is left out."""
     assert shown(History(), seen=3) == [4, 6, 7]
     assert shown(History(), pending=(7,)) == [1, 3, 4, 6]
 
 
 def test_only_messages_of_the_log_are_customer_visible() -> None:
-    """Owner changes, tool records and notices are no lines of a seed."""
+    """handoffs.md 5: owner changes, tool records and notices are no lines of a seed."""
     events = [
         Event(1, 1, "msg.created", 0, "customer", {"id": "m1", "text": "hi"}),
         Event(2, 1, "tool.called", 0, "ai:triage", {"tool": "lookup"}),
@@ -47,7 +47,7 @@ def test_only_messages_of_the_log_are_customer_visible() -> None:
 
 
 def test_note_has_the_brief_and_third_person_lines() -> None:
-    """Everything of a handoff in one fenced item, foreign turns in the third person."""
+    """handoffs.md 5: everything of a handoff in one fenced item, foreign turns in the third person."""
     item = note(
         sender="triage",
         reason="double charge",

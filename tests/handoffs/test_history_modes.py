@@ -448,3 +448,21 @@ async def test_hand_back_by_a_person_shows_and_stores_a_seed_too(
     assert "[human ann] said: I refunded it." in note and "Reason: all done" in note
     assert completed(events)[-1]["seed"] == [note]
     assert completed(events)[-1]["from"] == "ann"
+
+
+async def test_note_of_a_person_is_masked_too(store: Store, live: Live, conversation_id: str, tmp_path: Path) -> None:
+    """handoffs.md 5 and 10: what a person wrote, to the customer or for the agent, is foreign text like an agent's."""
+    triage = script([function_call("remember", {"card": "4111-1111"}, call_id="c1")], [says("Noted.")])
+    billing = script([says("I am back.")])
+    models = {"triage": triage, "billing": billing}
+    router = router_for(store, live, folder_desk(tmp_path, "{mode: messages}"), models, tmp_path)
+    await talk(router, conversation_id, "hi")
+    taken = await router.take(conversation_id, person=ANN)
+    await router.say(conversation_id, taken.token, ANN, "I see card 4111-1111.", "h1")
+    await router.hand_back(conversation_id, taken.token, ANN, "billing", "charge 4111-1111")
+
+    events = await ask(router, conversation_id, "thanks", "m9")
+
+    note = first_note(billing)
+    assert "[human ann] said: I see card [card hidden]." in note and "Reason: charge [card hidden]" in note
+    assert "4111-1111" not in json.dumps([e.data for e in events if e.type in ("owner.changed", "handoff.completed")])

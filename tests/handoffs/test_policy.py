@@ -38,14 +38,14 @@ def test_targets_and_owners_translate_both_ways() -> None:
 
 
 def test_declared_target_is_accepted() -> None:
-    """A target in transfer_to, or in returns_to, is fine."""
+    """handoffs.md 2.1: A target in transfer_to, or in returns_to, is fine."""
     assert decided(shop(), "triage", "billing") == Accepted("billing")
     assert decided(shop(), "billing", "triage") == Accepted("triage")
     assert decided(shop(), "billing", "human:support") == Accepted("human:support")
 
 
 def test_refusals_say_why_and_what_is_allowed() -> None:
-    """Unknown, own, and undeclared targets are told apart."""
+    """handoffs.md 2.2: unknown, own, and undeclared targets are told apart."""
     desk = roster(agent("triage", transfer_to=("billing",)), agent("billing"), agent("orders"))
 
     reasons = {to: decided(desk, "triage", to) for to in ("nobody", "triage", "orders")}
@@ -59,7 +59,7 @@ def test_refusals_say_why_and_what_is_allowed() -> None:
 
 
 def test_unmet_condition_takes_a_target_off_the_list() -> None:
-    """`requires` is checked against values, and the refusal names what is missing."""
+    """handoffs.md 2.1 and 2.9: `requires` is checked against values, and the refusal names what is missing."""
     desk = roster(agent("triage", transfer_to=("vault",)), agent("vault", requires=("verified",)))
 
     assert allowed_targets(desk, desk["triage"], unset) == ()
@@ -70,7 +70,9 @@ def test_unmet_condition_takes_a_target_off_the_list() -> None:
 
 
 def test_repeated_pair_is_refused_first_and_stopped_at_the_limit() -> None:
-    """A -> B -> A -> B: refused while transfers are left, so the model can answer; at the limit the exit is taken."""
+    """handoffs.md 2.7: A -> B -> A -> B: refused while transfers are left, so the model can answer; at the limit
+    the exit is taken.
+    """
     state = NOTHING.moved("triage", "billing").moved("billing", "orders").moved("orders", "billing")
     refused = decided(shop(), "billing", "orders", state)
     assert isinstance(refused, Refused)
@@ -81,7 +83,7 @@ def test_repeated_pair_is_refused_first_and_stopped_at_the_limit() -> None:
 
 
 def test_limits_per_turn_and_per_conversation() -> None:
-    """Both limits stop a transfer between agents; people can always be reached."""
+    """handoffs.md 2.7: both limits stop a transfer between agents; people can always be reached."""
     desk = shop(limits={"transfers_per_turn": 2, "transfers_per_conversation": 5})
     busy_turn = NOTHING.moved("a", "b").moved("b", "c")
     long_conversation = RouterState(transfers=5)

@@ -59,7 +59,7 @@ async def test_plain_turn_takes_two_round_trips(
 async def test_transfer_adds_one_round_trip(
     store: Store, live: Live, conversation_id: str, tmp_path: Path, sends: Sends
 ) -> None:
-    """A turn with one transfer takes three."""
+    """handoffs.md 2.4: A turn with one transfer takes three."""
     models = {
         "triage": script([says("hi")], [transfer("billing")]),
         "billing": script([says("Billing here.")], [transfer("orders")]),

@@ -41,7 +41,9 @@ def types(events: list[Event]) -> list[str]:
 async def test_triage_transfers_and_billing_answers(
     store: Store, live: Live, conversation_id: str, tmp_path: Path
 ) -> None:
-    """One customer message goes triage -> billing in one turn: one answer, every step an event, gapless."""
+    """handoffs.md 2.4 and 2.5: one customer message goes triage -> billing in one turn: one answer, every step an
+    event, gapless.
+    """
     models = {
         "triage": script([transfer("billing", reason="a double charge", goal="refund")]),
         "billing": script([says("You were charged twice.")]),
@@ -70,7 +72,7 @@ async def test_triage_transfers_and_billing_answers(
 async def test_next_message_goes_to_the_owner_not_to_triage(
     store: Store, live: Live, conversation_id: str, tmp_path: Path
 ) -> None:
-    """A follow-up is answered by the specialist; triage's model is called once in all."""
+    """handoffs.md 2.6: A follow-up is answered by the specialist; triage's model is called once in all."""
     triage = script([transfer("billing")])
     billing = script([says("Which order?")], [says("Found it.")], [says("Refunded.")])
     router = router_for(store, live, shop(), {"triage": triage, "billing": billing}, tmp_path)
@@ -86,7 +88,9 @@ async def test_next_message_goes_to_the_owner_not_to_triage(
 async def test_new_owner_sees_the_brief_and_the_question_but_no_foreign_tool_calls(
     store: Store, live: Live, conversation_id: str, tmp_path: Path
 ) -> None:
-    """The seed is one fenced note with the brief; the customer's message is the input; nothing private of triage."""
+    """handoffs.md 4 and 5: the seed is one fenced note with the brief; the customer's message is the input;
+    nothing private of triage.
+    """
     billing = script([says("ok")])
     models = {
         "triage": script([transfer("billing", reason="double charge", facts=["order A-10023"])]),
@@ -107,7 +111,9 @@ async def test_new_owner_sees_the_brief_and_the_question_but_no_foreign_tool_cal
 async def test_forbidden_and_unknown_targets_are_refused_and_the_model_corrects_itself(
     store: Store, live: Live, conversation_id: str, tmp_path: Path
 ) -> None:
-    """A refusal is a tool result with the allowed targets; ownership moves only when an allowed one is asked for."""
+    """handoffs.md 2.2: A refusal is a tool result with the allowed targets; ownership moves only when an allowed
+    one is asked for.
+    """
     triage = script([transfer("legal")], [transfer("triage")], [transfer("billing")])
     router = router_for(store, live, shop(), {"triage": triage, "billing": script([says("Hi")])}, tmp_path)
 
@@ -122,7 +128,9 @@ async def test_forbidden_and_unknown_targets_are_refused_and_the_model_corrects_
 
 
 async def test_first_of_two_transfers_wins(store: Store, live: Live, conversation_id: str, tmp_path: Path) -> None:
-    """Two transfer calls in one response: the first moves the conversation, the second is refused in words."""
+    """handoffs.md 2.3: two transfer calls in one response: the first moves the conversation, the second is refused
+    in words.
+    """
     models = {
         "triage": script([transfer("billing"), transfer("orders")]),
         "billing": script([says("Billing here.")]),
@@ -138,7 +146,9 @@ async def test_first_of_two_transfers_wins(store: Store, live: Live, conversatio
 async def test_entry_condition_is_checked_by_code(
     store: Store, live: Live, conversation_id: str, tmp_path: Path
 ) -> None:
-    """A target that `requires` a value is not offered and is refused while the value is not set."""
+    """handoffs.md 2.1 and 2.9: A target that `requires` a value is not offered and is refused while the value is
+    not set.
+    """
     desk = roster(
         agent("triage", transfer_to=("vault", "human:support")),
         agent("vault", requires=("verified",)),
@@ -157,7 +167,9 @@ async def test_entry_condition_is_checked_by_code(
 
 
 async def test_a_loop_ends_with_people(store: Store, live: Live, conversation_id: str, tmp_path: Path) -> None:
-    """A -> B -> A -> B is refused; an agent that insists until the limit sends the customer to a human queue."""
+    """handoffs.md 2.7: A -> B -> A -> B is refused; an agent that insists until the limit sends the customer to a
+    human queue.
+    """
     desk = shop(limits={"transfers_per_turn": 3})
     models = {
         "triage": script([transfer("billing")]),
@@ -199,7 +211,7 @@ async def test_silent_model_is_a_failure(store: Store, live: Live, conversation_
 async def test_two_messages_at_once_are_both_answered_once(
     store: Store, live: Live, conversation_id: str, tmp_path: Path
 ) -> None:
-    """Two sends at the same instant: no message is lost, none answered twice, never two turns."""
+    """handoffs.md 2.8: two sends at the same instant: no message is lost, none answered twice, never two turns."""
     triage = script([says("one")], [says("two")])
     router = router_for(store, live, shop(), {"triage": triage}, tmp_path)
 
@@ -293,7 +305,9 @@ async def test_stale_person_cannot_speak(store: Store, live: Live, conversation_
 async def test_removed_agent_maps_to_its_successor(
     store: Store, live: Live, conversation_id: str, tmp_path: Path
 ) -> None:
-    """A conversation whose owner is gone from the roster goes on with the successor that desk.yaml names."""
+    """handoffs.md 11: A conversation whose owner is gone from the roster goes on with the successor that desk.yaml
+    names.
+    """
     router = router_for(
         store, live, shop(), {"triage": script([transfer("billing")]), "billing": script([says("Hi")])}, tmp_path
     )
@@ -338,7 +352,9 @@ async def test_chinese_conversation_is_announced_in_chinese(
 async def test_route_orders_a_transfer_after_the_answer(
     store: Store, live: Live, conversation_id: str, tmp_path: Path
 ) -> None:
-    """`then:` runs each agent of the plan in its turn, by no model's decision; the last one keeps the customer."""
+    """handoffs.md 3: `then:` runs each agent of the plan in its turn, by no model's decision; the last one keeps
+    the customer.
+    """
     desk = roster(agent("orders", then=("care", "survey")), agent("care"), agent("survey"))
     survey = script([says("How was it?")])
     models = {
@@ -363,7 +379,7 @@ async def test_route_orders_a_transfer_after_the_answer(
 async def test_failed_agent_is_not_followed_by_its_plan(
     store: Store, live: Live, conversation_id: str, tmp_path: Path
 ) -> None:
-    """No deterministic transfer after an error, nor after the agent's own transfer."""
+    """handoffs.md 3: no deterministic transfer after an error, nor after the agent's own transfer."""
     desk = roster(agent("orders", then=("survey",), transfer_to=("billing",)), agent("survey"), agent("billing"))
     failing = router_for(store, live, desk, {"orders": script(RuntimeError("down"))}, tmp_path)
     await ask(failing, conversation_id, "hello")
@@ -378,7 +394,9 @@ async def test_failed_agent_is_not_followed_by_its_plan(
 async def test_closed_queue_says_when_people_are_there(
     store: Store, live: Live, conversation_id: str, tmp_path: Path
 ) -> None:
-    """Outside a queue's hours the customer is told so, in the queue's own words, and the message waits."""
+    """handoffs.md 2.1 and 10: outside a queue's hours the customer is told so, in the queue's own words, and the
+    message waits.
+    """
     hours = {"timezone": "Europe/Berlin", "open": {"mon-fri": "09:00-18:00"}}
     queues = {"support": {"name": "Support", "hours": hours, "closed": {"en": "We are back on Monday at 9."}}}
     router = router_for(store, live, shop(queues=queues), {"triage": script([transfer("human:support")])}, tmp_path)

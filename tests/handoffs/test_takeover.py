@@ -78,7 +78,9 @@ async def test_streamed_pieces_add_up_to_the_final_message(
 async def test_takeover_mid_stream_lets_no_character_through(
     store: Store, live: Live, conversation_id: str, tmp_path: Path
 ) -> None:
-    """After a takeover nothing of the agent is shown, its draft is taken back, nothing of it is stored."""
+    """handoffs.md 10: after a takeover nothing of the agent is shown, its draft is taken back, nothing of it is
+    stored.
+    """
     model = GatedModel(LONG)
     router = router_for(store, live, shop(), {"triage": model}, tmp_path)
 
@@ -116,7 +118,9 @@ async def test_takeover_by_another_process_stops_the_turn_here(
 async def test_turn_of_a_dead_worker_is_taken_up_by_another(
     live: Live, store: Store, conversation_id: str, tmp_path: Path
 ) -> None:
-    """A worker that stops renewing loses its turn after the lease; the other one answers; the late answer is fenced."""
+    """handoffs.md 2.4: A worker that stops renewing loses its turn after the lease; the other one answers; the
+    late answer is fenced.
+    """
     dead_store = Store(store.backend, lease_ms=300)
     frozen = GatedModel(LONG)
     dead = router_for(dead_store, live, shop(), {"triage": frozen}, tmp_path)
