@@ -228,9 +228,14 @@ def runs(
     ] = None,
     url: UrlOption = None,
     key: KeyOption = None,
+    agents: AgentsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List what agents did, run by run; `show RUN` has one of them call by call."""
+    """List what agents did, run by run; `show RUN` has one of them call by call.
+
+    `replay RUN` plays it again, with what models and tools gave then, on the present agent files, and says whether the
+    decisions are the same. Nothing outside is touched. Exit code 1 when they are not.
+    """
     from app.commands.runs import asked_for, run_list, run_page
 
     command, id_ = asked_for(what, run_id)
@@ -239,6 +244,8 @@ def runs(
         print_json(found) if as_json else out.print(run_list(found), soft_wrap=True)
         return
     run = _ask(url, key, lambda api: api.run_of(id_))
+    if command == "replay":
+        return _replay(run, agents_folder(load_settings(agents=agents)), as_json)
     print_json(run) if as_json else out.print(run_page(run), soft_wrap=True)
 
 
@@ -321,6 +328,18 @@ def _decide(
         print_json(found)
     else:
         out.print(decided_line(found), soft_wrap=True, markup=False)
+
+
+def _replay(run: dict[str, Any], agents: Path, as_json: bool) -> None:
+    with _quick_imports():
+        from app.commands.replay import play, replay_json, replay_page
+
+    played, version = play(run, agents)
+    print_json(replay_json(run, played, version)) if as_json else out.print(
+        replay_page(run, played, version), soft_wrap=True
+    )
+    if not played.same:
+        raise typer.Exit(ExitCode.PROBLEMS)
 
 
 def _ask(url: str | None, key: str | None, question: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from handoffs.record import Part, RunRecord, joined, newest_first, split_id, too
 from sessions.model import Value
 from sessions.store import Store
 
+STATE: Final = ("language", "transfers", "trail", "plan", "labels")  # of the router's memory: what decides
 BATCH: Final = 50  # conversations whose records are read at once for a list over all of them
 
 
@@ -72,6 +73,7 @@ class CallView(Answer):
     at: str
     ms: float
     path: list[str] = Field(description="from the owner to an agent that was asked as a tool; empty: the owner's own")
+    dropped: bool = Field(description="the owner began again, and nothing of it was used")
     items: int
     input: str
     instructions: str
@@ -110,14 +112,16 @@ class StepView(Answer):
 
 
 class RunView(RunSummary):
-    """A run whole. `state` and `values` are what was there when it began."""
+    """A run whole. `state` (of the router) and `values` are what was there when it began."""
 
     turn: str
     attempt: int
     roster: str
     worker: str
+    resumed: bool = Field(description="it went on after an approval was decided")
     state: dict[str, Any]
     values: dict[str, Any]
+    lasting: list[str] = Field(description="names of the customer's own values that were set; they are not recorded")
     steps: list[StepView]
 
 
@@ -230,7 +234,9 @@ def view(run: RunRecord, mask: Masker) -> RunView:
         attempt=int(first.get("attempt", 0)),
         roster=str(first.get("roster", "")),
         worker=str(first.get("worker", "")),
-        state=mask.deep({key: part for key, part in first.get("meta", {}).items() if key != "passing"}),
+        resumed=bool(first.get("meta", {}).get("rest")),
+        state=mask.deep({key: value for key, value in first.get("meta", {}).items() if key in STATE}),
+        lasting=list(first.get("lasting", ())),
         values=_values(first.get("values", {}), mask),
         steps=[_step(part, mask) for part in run.parts],
     )
@@ -269,6 +275,7 @@ def _call(call: Part, mask: Masker) -> CallView:
         at=iso(int(call["at"])),
         ms=call["ms"],
         path=list(call.get("path", ())),
+        dropped=bool(call.get("dropped")),
         items=call["items"],
         input=call["input"],
         instructions=call["instructions"],

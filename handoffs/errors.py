@@ -8,6 +8,7 @@ FrontdeskError (sessions.errors)  the root
     ToolProblem                   a tool cannot do what it was asked; the text goes to the model
     ValueNotAllowed               this agent may not read or write this shared value
     ValueInvalid                  the value does not fit its contract in desk.yaml
+    NotReplayable                 a recorded run cannot be played again; `why`
     BudgetSpent                   the turn used up its model calls, seconds or transfers
     ModelFailed                   the model gave no usable answer, also after the retries
     ApprovalDecided               somebody (or the time) decided this approval first; `approval` has the answer
@@ -100,6 +101,15 @@ class ValueInvalid(HandoffError):
     def __init__(self, key: str, why: str) -> None:
         super().__init__(f"value {key!r}: {why}")
         self.key = key
+        self.why = why
+
+
+class NotReplayable(HandoffError):
+    """A recorded run cannot be played again; `why` says what is missing."""
+
+    def __init__(self, run_id: str, why: str) -> None:
+        super().__init__(f"the run {run_id} cannot be replayed: {why}")
+        self.run_id = run_id
         self.why = why
 
 

@@ -94,7 +94,7 @@ def split_id(run_id: str) -> tuple[str, str]:
 def outputs(part: Part) -> Iterator[Mapping[str, Any]]:
     """Every item that the owner's model gave in this part; not those of agents that it asked."""
     for call in part.get("calls", ()):
-        if not call.get("path"):
+        if not call.get("path") and not call.get("dropped"):
             yield from call.get("output", ())
 
 

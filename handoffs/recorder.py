@@ -32,13 +32,15 @@ DIGEST_BYTES = 8  # tells apart what two runs saw; it protects nothing
 class Call:
     """One call of a model: what went in (by reference, hashed at the commit) and what came out.
 
-    `path` leads from the owner to an agent that was asked as a tool; empty for the owner's own calls.
+    `path` leads from the owner to an agent that was asked as a tool; empty for the owner's own calls. `dropped`: the
+    owner began again after it, and nothing of it was used.
     """
 
-    __slots__ = ("_begun", "at", "error", "input", "instructions", "items", "ms", "output", "path", "usage")
+    __slots__ = ("_begun", "at", "dropped", "error", "input", "instructions", "items", "ms", "output", "path", "usage")
 
     def __init__(self, instructions: str | None, given: str | Sequence[Any], path: Sequence[str]) -> None:
         self.path = path
+        self.dropped = False
         self.at = time.time()
         self._begun = time.perf_counter()
         self.instructions = instructions
@@ -72,6 +74,8 @@ class Call:
             "output": self.output,
             "usage": tokens(self.usage),
         }
+        if self.dropped:
+            found["dropped"] = True
         if self.path:
             found["path"] = self.path
         if self.error:
@@ -113,6 +117,9 @@ class Recorder:
         self._text = ""
         self._error: dict[str, str] | None = None
         self._refusals: Sequence[Mapping[str, str]] = ()
+        self.lasting: tuple[
+            str, ...
+        ] = ()  # names of the customer's own values that are set; what they hold stays there
 
     def begin(self, pending: tuple[Pending, ...]) -> None:
         """An owner starts to work on these messages."""
@@ -124,8 +131,12 @@ class Recorder:
 
     def again(self, pending: tuple[Pending, ...]) -> None:
         """The same owner begins again, with these messages; what it did comes to nothing."""
+        before = self._calls
         self._part -= 1
         self.begin(pending)
+        self._calls = before
+        for call in before:
+            call.dropped = True
 
     def call(self, instructions: str | None, given: str | Sequence[Any], path: Sequence[str] = ()) -> Call:
         """A model is asked now; say `answered` or `failed` on the call that comes back."""
@@ -190,6 +201,8 @@ class Recorder:
         if self._part <= 0:
             found |= self._first
             found["values"] = {key: value.value for key, value in self._values.items()}
+            if self.lasting:
+                found["lasting"] = self.lasting
         results = [item for item in self._items if item.get("type") == "function_call_output"]
         if results:
             found["results"] = [{"call_id": item["call_id"], "output": item.get("output")} for item in results]

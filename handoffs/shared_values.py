@@ -66,6 +66,13 @@ class AgentValues:
         if why:
             raise ValueInvalid(key, why)
 
+    def played(self, key: str, value: Any) -> bool:
+        """Set a value as a record has it; False when this agent may not write it any more. For replays only."""
+        if key not in self._agent.values.write:
+            return False
+        self._draft.set(key, value)
+        return True
+
     def is_set(self, key: str) -> bool:
         """Whether `key` has a true value; for entry conditions, which every agent's transfer may ask about."""
         return bool(self._draft.get(key))

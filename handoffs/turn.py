@@ -159,6 +159,7 @@ class Turn:
     async def run(self) -> None:
         """Answer everything that waits. Raises StaleOwner when somebody else took over meanwhile."""
         await self._values.load()
+        self._record.lasting = self._values.lasting()
         session = self._session(self.owner_id, self._history)
         await self._observing.tell("turn_start", owner=f"ai:{self.owner_id}", turn=self._turn_id)
         if self._state.rest is not None:
@@ -343,7 +344,7 @@ class Turn:
                 asks=asks,
                 rest=True,
                 needs=waits.state,
-                record=self._record.part("waiting", me, me, writes),
+                record=self._record.part("waiting", me, me, self._values.changed()),
             )
         self._values.settle()
         self._remember(spec, said, done.seq)
@@ -427,7 +428,7 @@ class Turn:
                 events=[*self._records(spec, said), self._message(spec, said)],
                 values=writes,
                 meta=self._meta(),
-                record=self._record.part("answered", f"ai:{spec.id}", f"ai:{spec.id}", writes),
+                record=self._record.part("answered", f"ai:{spec.id}", f"ai:{spec.id}", self._values.changed()),
                 needs=self._needs,
             )
         self._values.settle()
@@ -532,7 +533,7 @@ class Turn:
                 events=[*before, NewEvent("notice", {"text": text}, by="system")],
                 values=writes,
                 meta=self._meta(),
-                record=self._record.part("failed", me, me, writes),
+                record=self._record.part("failed", me, me, self._values.changed()),
                 needs=self._needs,
             )
         self._values.settle()
@@ -590,7 +591,7 @@ class Turn:
                 seed=seed,
                 values=writes,
                 meta=self._meta(),
-                record=self._record.part(outcome, f"ai:{session.agent_id}", owner.ref, writes, request),
+                record=self._record.part(outcome, f"ai:{session.agent_id}", owner.ref, self._values.changed(), request),
                 go_on=owner.kind is OwnerKind.AI,
             )
             self.token = done.token

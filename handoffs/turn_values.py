@@ -21,6 +21,8 @@ from sessions.values import ValuesDraft
 
 log = logging.getLogger("frontdesk.values")
 
+NAMED_ONLY = "[not recorded]"  # forgetting a customer must not leave their values in the records of conversations
+
 
 class Draft(Protocol):
     """A working copy of shared values: `sessions.values.ValuesDraft`, or several of them behind one face."""
@@ -98,6 +100,18 @@ class TurnValues:
     def writes(self) -> list[ValueWrite]:
         """What the commit writes: the values of the conversation."""
         return self._own.writes()
+
+    def changed(self) -> list[ValueWrite]:
+        """Everything that was set, for the record of the run. What belongs to the customer is named only."""
+        if not self._elsewhere:
+            return self._own.writes()
+        passing = [ValueWrite(key, self._passing.get(key)) for key in self._passing]
+        lasting = [ValueWrite(write.key, NAMED_ONLY) for write in (self._customer.writes() if self._customer else ())]
+        return [*self._own.writes(), *passing, *lasting]
+
+    def lasting(self) -> tuple[str, ...]:
+        """The names of the customer's values that are set."""
+        return tuple(key for key in self._customer if self._customer.get(key)) if self._customer else ()
 
     def settle(self) -> None:
         """The commit succeeded."""

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from app.errors import ModelMisconfigured
 from app.settings import SettingsInvalid
-from handoffs.errors import RosterInvalid
+from handoffs.errors import NotReplayable, RosterInvalid
 from sessions.errors import FrontdeskError, StoreError
 
 PIPE_WIDTH = 200  # characters of a line when nobody looks: programs and files want whole lines
@@ -44,9 +44,10 @@ class ExitCode(IntEnum):
 
 
 EXIT_CODE_HELP = (
-    "Exit codes: 0 done, 1 the check found errors, 2 wrong use of the command line, 3 settings, 4 agent files, "
-    "5 store (Redis), 6 address or port, 7 no Frontdesk server answers, 8 refused (key, message, decision), "
-    "9 no such conversation, 10 model settings, 11 no answer in time, 70 a bug in Frontdesk."
+    "Exit codes: 0 done, 1 the check found errors or a replay decided otherwise, 2 wrong use of the command line, "
+    "3 settings, 4 agent files, 5 store (Redis), 6 address or port, 7 no Frontdesk server answers, "
+    "8 refused (key, message, decision, replay), 9 no such conversation, 10 model settings, 11 no answer in time, "
+    "70 a bug in Frontdesk."
 )
 
 
@@ -64,6 +65,8 @@ def explain(error: FrontdeskError) -> tuple[str, ExitCode]:
         return str(error), error.code
     if isinstance(error, SettingsInvalid):
         return f"The settings cannot be used:\n{_indented(error)}", ExitCode.SETTINGS
+    if isinstance(error, NotReplayable):
+        return _sentence(error), ExitCode.REFUSED
     if isinstance(error, RosterInvalid):
         return _sentence(error), ExitCode.AGENTS
     if isinstance(error, ModelMisconfigured):

@@ -178,6 +178,34 @@ def test_runs_are_listed_and_shown_call_by_call(server: Server, conversation: di
     assert page["runs"][0]["id"] == run["id"]
 
 
+def test_a_replay_says_whether_todays_agent_files_decide_the_same(
+    server: Server, conversation: dict[str, Any], tmp_path: Path
+) -> None:
+    """handoffs.md 2.1: the same files decide the same; without the route the difference is shown, exit code 1."""
+    at = ("--url", server.url)
+    same = frontdesk("runs", "replay", conversation["id"], *at, cwd=server.folder)
+    assert (same.returncode, same.stderr) == (ExitCode.OK, "") and "same decisions" in same.stdout
+
+    changed = tmp_path / "agents"
+    assert frontdesk("init", str(changed), cwd=tmp_path).returncode == 0
+    triage = changed / "triage" / "agent.md"
+    kept = re.sub(r"(transfer_to: \[[^]]*?)billing, ?", r"\1", triage.read_text())
+    assert kept != triage.read_text()
+    triage.write_text(kept)
+    other = frontdesk("runs", "replay", conversation["id"], "--agents", str(changed), *at, cwd=server.folder)
+    assert other.returncode == ExitCode.PROBLEMS
+    order = [
+        other.stdout.index(text) for text in ("other decisions", "step 1, transfer:", "- billing", "step 2, step:")
+    ]
+    assert order == sorted(order)
+    as_json = frontdesk(
+        "runs", "replay", conversation["id"], "--agents", str(changed), "--json", *at, cwd=server.folder
+    )
+    found = json.loads(as_json.stdout)
+    assert (found["same"], found["differences"][0]["step"]) == (False, 1)
+    assert found["roster"]["then"] != found["roster"]["now"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
