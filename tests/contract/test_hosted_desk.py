@@ -218,7 +218,8 @@ async def test_a_fault_gives_the_conversation_to_people_and_tells_the_customer(
 ) -> None:
     """Whatever a model server does, there is a next owner, one sentence for the customer, and the reason in the log."""
     script = [fault, Say("never sent")]
-    async with running(script, api, store, live, conversation_id, tmp_path, model_timeout_s=0.5) as it:
+    patience_s = 0.5 if isinstance(fault, Hang) else 30.0  # a busy machine must not look like the fault
+    async with running(script, api, store, live, conversation_id, tmp_path, model_timeout_s=patience_s) as it:
         events = await it.send("where is my parcel?")
         assert await it.owner() == "queue:support"
         (failed,) = [event for event in events if event.type == "turn.failed"]
