@@ -20,6 +20,7 @@ from handoffs.seeds import function_problem
 from handoffs.toolbox import TOOLS, Toolbox, load_tools
 
 ROUTER_TOOLS = ("transfer_to_agent", "search_knowledge")  # the router's own; a model could not tell two apart
+OUTCOMES = ("granted", "refused", "expired")  # of an approval: handoffs.waiting.labels
 ROUTER_PREFIX = "ask_"  # agents as tools
 
 
@@ -112,6 +113,8 @@ def _why_never(roster: Roster, test: Comparison) -> str | None:
             known = [f"approval.{tool}" for tool in gated]
             exist = f"there are: {', '.join(known)}" if known else "no agent has a tool in `approval` or `confirm`"
             return f"there is no label `{test.subject}`{suggest(test.subject, known)} ({exist})"
+        if test.operator in ("==", "!=") and test.text not in OUTCOMES:
+            return f"`{test.subject}` is never {test.text!r}; it is one of {', '.join(OUTCOMES)}"
         return None
     contract = roster.desk.values.get(test.subject)
     if contract is None:

@@ -122,6 +122,19 @@ def test_condition_that_can_never_hold_is_found(tmp_path: Path, when: str, words
     assert words in problem.message
 
 
+def test_label_has_one_of_three_outcomes(tmp_path: Path) -> None:
+    """handoffs.md 3 and 8: a condition on an approval that waits for another word would never hold."""
+    tools = 'from agents import function_tool\n\n@function_tool\ndef pay() -> str:\n    "Pay."\n    return "paid"\n'
+    settings = "intended_use: P.\ntransfer_to: [human:support]\ntools: [pay]\napproval: [pay]\n"
+    settings += "then: [{to: triage, when: approval.pay == denied}, {to: triage, when: approval.pay is refused}]"
+    folder = write(tmp_path, {"billing/agent.md": agent_file(settings), "billing/tools.py": tools})
+
+    (problem,) = check(folder).errors
+
+    assert problem.field == "then.0.when"
+    assert problem.message == "`approval.pay` is never 'denied'; it is one of granted, refused, expired"
+
+
 def test_step_takes_a_plain_target_or_settings(tmp_path: Path) -> None:
     """handoffs.md 3: `then: [orders]` and `then: [{to: orders}]` mean the same."""
     settings = (
