@@ -29,6 +29,14 @@ def arguments_hash(tool: str, arguments: Mapping[str, Json]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def _decided(approval_id: str, verdict: str, note: str) -> tuple[str, str, str]:
+    """Data of `approval.decided`: for this verdict, and for both that the default can be when its time is over."""
+    in_time = {"approval": approval_id, "verdict": verdict, "note": note}
+    late = ({"approval": approval_id, "verdict": word, "note": "", "late": True} for word in ("granted", "refused"))
+    granted, refused = map(compact, late)
+    return compact(in_time), granted, refused
+
+
 class Approvals(StoreBase):
     """ask_approval, decide_approval, use_approval; `attend` applies the default when nobody decides in time."""
 
@@ -75,8 +83,7 @@ class Approvals(StoreBase):
     async def _decide(self, conversation_id: str, approval_id: str, verdict: str, by: str, note: str) -> Approval:
         keys = Keys.of(conversation_id)
         checked_id("approval_id", approval_id)
-        data = compact({"approval": approval_id, "note": note})
-        args: Arguments = [approval_id, verdict, by, note, data]
+        args: Arguments = [approval_id, verdict, by, note, *_decided(approval_id, verdict, note)]
         reply = await shielded(self._call("approval_decide", keys, args, more=[keys.approval(approval_id)]))
         self._raise_refused(conversation_id, approval_id, reply)
         return replies.approval(reply[1], reply[2], duplicate=reply[0] == "DUP")
@@ -84,7 +91,7 @@ class Approvals(StoreBase):
     async def _expire_approval(self, conversation_id: str, approval_id: str) -> None:
         """Apply the default of an approval whose time is over; nothing when it is not, or when it was decided."""
         keys = Keys.of(conversation_id)
-        args: Arguments = [approval_id, "", "system", "", compact({"approval": approval_id, "note": ""})]
+        args: Arguments = [approval_id, "", "system", "", *_decided(approval_id, "", "")]
         await self._call("approval_decide", keys, args, more=[keys.approval(approval_id)])
 
     async def use_approval(

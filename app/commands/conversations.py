@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,6 +63,14 @@ def event_line(event: Mapping[str, Any]) -> Text | None:
             return _line(at, "owner", change, "magenta")
         case "notice":
             return _line(at, "notice", str(data.get("text", "")), "yellow")
+        case "approval.asked":
+            call = data.get("call") or {}
+            arguments = json.dumps(call.get("arguments"), ensure_ascii=False)
+            return _line(at, "approval", f"{call.get('agent')} wants {call.get('tool')} {arguments}", "yellow")
+        case "approval.decided":
+            by = "nobody decided in time" if data.get("late") else f"by {event['by']}"
+            note = f": {data['note']}" if data.get("note") else ""
+            return _line(at, "approval", f"{data.get('verdict')} ({by}){note}", "yellow")
         case "handoff.refused" | "turn.failed":
             return _line(at, str(event["type"]), str(data.get("reason") or data.get("why") or data), "red")
     return None

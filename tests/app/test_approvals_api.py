@@ -202,6 +202,10 @@ async def test_command_line_lists_approves_and_says_who_was_first(
     assert await asyncio.to_thread(run, ["deny", conversation_id, waiting, "--as", "bob", *at]) == 8
     denied = capsys.readouterr().err
 
+    assert await asyncio.to_thread(run, ["show", conversation_id, *at]) == 0
+    shown = capsys.readouterr().out
+
+    assert 'billing wants refund {"order": "A-1"}' in shown and "granted (by human:ann)" in shown
     assert waiting in listed and 'refund {"order": "A-1"}' in listed and "a person at the desk" in listed
     assert "refund is granted" in approved
     assert "human:ann" in denied

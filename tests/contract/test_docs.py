@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from ruamel.yaml import YAML
 
-from app import api_models, protocol, values_api
+from app import api_models, approvals_api, protocol, values_api
 from app.settings import Settings, variable_of
 from handoffs.lint import check
 from handoffs.loader import parse_roster
@@ -151,7 +151,7 @@ def test_json_is_what_it_claims_to_be(block: Block) -> None:
     data = json.loads(block.text)
     if not block.note:
         return
-    homes = [home for home in (api_models, values_api, protocol) if hasattr(home, block.note)]
+    homes = [home for home in (api_models, approvals_api, values_api, protocol) if hasattr(home, block.note)]
     model: type[BaseModel] = getattr(homes[0], block.note)
     model.model_validate_json(block.text)
     assert set(data) <= set(model.model_fields)

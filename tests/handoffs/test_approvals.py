@@ -99,6 +99,8 @@ async def test_denied_call_is_not_made_and_the_agent_reads_why(
     assert [json.loads(text) for text in result] == [{"done": False, "approval": "refused", "note": 'too "late"'}]
     assert counted.executions == []
     assert "tool.called" not in types(events)
+    decided = next(event for event in events if event.type == "approval.decided")
+    assert decided.data == {"approval": approval.approval_id, "verdict": "refused", "note": 'too "late"'}
     assert (await store.get(conversation_id)).meta["labels"] == {"approval.refund": "refused"}
 
 
@@ -137,7 +139,8 @@ async def test_nobody_decides_in_time_and_the_default_counts(
     await router.stop()
 
     assert counted.executions == executions
-    assert [event.by for event in events if event.type == "approval.decided"] == ["system"]
+    decided = [event for event in events if event.type == "approval.decided"]
+    assert [(event.by, event.data["verdict"], event.data["late"]) for event in decided] == [("system", default, True)]
     assert (await store.get(conversation_id)).meta["labels"] == {"approval.refund": label}
 
 

@@ -62,7 +62,7 @@ export default {
     "handoff.refused": (data) => `handover refused: ${data.why ?? data.reason ?? data.message ?? ""}`,
     "handoff.completed": () => "handover completed",
     "approval.asked": (data) => `needs approval for ${data.call?.tool ?? "a call"}`,
-    "approval.decided": (data) => (data.note ? `decided: ${data.note}` : "decided"),
+    "approval.decided": ({ verdict, late, note }) => [late ? `nobody decided in time: ${verdict}` : verdict, note].filter(Boolean).join(": "),
     "approval.used": () => "made the approved call",
     "turn.failed": (data) => `failed: ${data.why ?? ""}`,
     "msg.retracted": () => "took back an unfinished answer",

@@ -62,7 +62,7 @@ export default {
     "handoff.refused": (data) => `转接被拒绝：${data.why ?? data.reason ?? data.message ?? ""}`,
     "handoff.completed": () => "转接完成",
     "approval.asked": (data) => `需要审批：${data.call?.tool ?? "操作"}`,
-    "approval.decided": (data) => (data.note ? `已决定：${data.note}` : "已决定"),
+    "approval.decided": ({ verdict, late, note }) => [(late ? "无人在期限内决定：" : "") + (verdict === "granted" ? "批准" : "拒绝"), note].filter(Boolean).join("："),
     "approval.used": () => "执行了已批准的操作",
     "turn.failed": (data) => `失败：${data.why ?? ""}`,
     "msg.retracted": () => "撤回了未完成的回答",
