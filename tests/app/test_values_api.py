@@ -17,7 +17,7 @@ from sessions.store import Store
 from tests.app.served import Served, served
 from tests.app.test_api import ANN
 from tests.handoffs.desks import says, script, shop
-from tests.support import wait_until
+from tests.support import SCALE, wait_until
 
 CARD = "4111-1111"
 
@@ -39,8 +39,9 @@ async def desk(backend: Backend, store: Store, live: Live, tmp_path: Path) -> As
 
 @pytest.fixture
 async def api(desk: Served) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client that holds the API key."""
+    """A client that holds the API key, and waits: a hundred requests at the same time take a slow machine seconds."""
     async with desk.client() as client:
+        client.timeout = httpx2.Timeout(30 * SCALE)
         yield client
 
 
