@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from app.desk import Desk
@@ -13,7 +13,9 @@ from app.mcp import connected
 from app.models import ModelChoice, choose_models
 from app.offline.encoder import SentenceEncoder
 from app.settings import Settings, agents_folder
+from app.webhook import delivering
 from handoffs.encoder import Encoder
+from handoffs.hooks import Hook
 from handoffs.loader import load_roster
 from handoffs.roster import Roster
 from handoffs.router import Router
@@ -28,12 +30,18 @@ ChooseModels = Callable[[Settings, Roster, Callable[[], Encoder]], ModelChoice]
 
 @asynccontextmanager
 async def open_desk(
-    settings: Settings, *, roster: Roster | None = None, choose: ChooseModels = choose_models, works: bool = True
+    settings: Settings,
+    *,
+    roster: Roster | None = None,
+    choose: ChooseModels = choose_models,
+    works: bool = True,
+    on_handoff: Iterable[Hook] = (),
 ) -> AsyncIterator[Desk]:
     """A running desk. Raises RosterInvalid, ModelMisconfigured, McpServerFailed or StoreError before anything is open.
 
     `roster` is one made in Python (`Roster.from_agents`); without it the agents folder of the settings is read.
     `choose` decides which models answer; tests pass scripted ones. Without `works` other processes run the turns.
+    `on_handoff` are called after each step of a handoff that this process makes.
     """
     if roster is None:
         roster = await asyncio.to_thread(load_roster, agents_folder(settings))
@@ -47,9 +55,10 @@ async def open_desk(
         stack.push_async_callback(live.stop)
         if works:
             await stack.enter_async_context(connected(mcp_servers(roster)))
-        router = Router(store, live, team, works=works)
+        router = Router(store, live, team, works=works, on_handoff=on_handoff)
         await router.start()
         stack.push_async_callback(router.stop, settings.stop_grace_s)
+        await stack.enter_async_context(delivering(settings, store))
         yield Desk(
             settings=settings,
             backend=backend,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI, WebSocket
@@ -13,17 +13,25 @@ from app.body_limit import BodyLimit
 from app.building import open_desk
 from app.desk import Desk
 from app.settings import Settings
+from handoffs.hooks import Hook
 from handoffs.roster import Roster
 
 Opener = Callable[[Settings], AbstractAsyncContextManager[Desk]]
 
 
-def create_app(settings: Settings, *, roster: Roster | None = None, opener: Opener | None = None) -> FastAPI:
+def create_app(
+    settings: Settings,
+    *,
+    roster: Roster | None = None,
+    opener: Opener | None = None,
+    on_handoff: Iterable[Hook] = (),
+) -> FastAPI:
     """The application. Its parts are opened when the server starts, by `opener`, and closed when it stops.
 
     `roster` is one that was made in Python (`Roster.from_agents`); without it the agents folder is read.
+    `on_handoff` are functions that are called with a HandoffInfo after each step of a handoff.
     """
-    opener = opener or functools.partial(open_desk, roster=roster)
+    opener = opener or functools.partial(open_desk, roster=roster, on_handoff=tuple(on_handoff))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

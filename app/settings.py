@@ -6,6 +6,7 @@ turns every problem into one `SettingsInvalid` that names the variable, what cam
 
 from __future__ import annotations
 
+import base64
 import difflib
 import io
 import os
@@ -186,6 +187,16 @@ class Settings(BaseSettings):
         ge=100,
         le=8000,
     )
+    webhook_url: SecretStr | None = _setting(
+        None,
+        "Where handoffs are reported, signed as Standard Webhooks say. Needs FRONTDESK_WEBHOOK_SECRET.",
+        allowed="an address that starts with https:// (http:// outside production), without user and password",
+    )
+    webhook_secret: SecretStr | None = _setting(
+        None,
+        "Signs the webhook; the receiver has the same one.",
+        allowed="whsec_ and at least 24 random bytes in base64, such as `echo whsec_$(openssl rand -base64 32)` prints",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
         "info", "How much the server logs.", allowed="debug, info, warning or error"
     )
@@ -219,6 +230,24 @@ class Settings(BaseSettings):
             raise ValueError("not an http URL")
         return value
 
+    @field_validator("webhook_url")
+    @classmethod
+    def _webhook_is_http(cls, value: SecretStr | None) -> SecretStr | None:
+        parts = urlsplit(value.get_secret_value() if value else "https://unset")
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.fragment:
+            raise ValueError("not such an address")
+        return value
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _webhook_secret_is_strong(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            text = value.get_secret_value()
+            key = base64.b64decode(text.removeprefix("whsec_"), validate=True)
+            if not text.startswith("whsec_") or not 24 <= len(key) <= 64:
+                raise ValueError("not such a secret")
+        return value
+
     @field_validator("redis_url")
     @classmethod
     def _redis_url_has_known_scheme(cls, value: SecretStr | None) -> SecretStr | None:
@@ -239,6 +268,15 @@ class Settings(BaseSettings):
             missing = [variable_of(name) for name, value in needed.items() if value is None]
             if missing:
                 raise ValueError(f"production needs {', '.join(missing)} to be set")
+        return self
+
+    @model_validator(mode="after")
+    def _webhook_is_complete(self) -> Settings:
+        if (self.webhook_url is None) is not (self.webhook_secret is None):
+            raise ValueError("FRONTDESK_WEBHOOK_URL and FRONTDESK_WEBHOOK_SECRET need each other: set both or none")
+        url = self.webhook_url.get_secret_value() if self.webhook_url else ""
+        if self.production and url.startswith("http:"):
+            raise ValueError("in production FRONTDESK_WEBHOOK_URL must start with https://")
         return self
 
     @property

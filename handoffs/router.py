@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import logging
 import random
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from handoffs.alarms import Alarms
 from handoffs.errors import MessageRejected, UnknownTarget
+from handoffs.hooks import Hook, Hooks
 from handoffs.masking import masker
 from handoffs.policy import exit_target
 from handoffs.roster import HUMAN
@@ -92,11 +94,22 @@ class Person:
 class Router:
     """One process' router over one store. `team` may be replaced while it runs; a running turn keeps its own.
 
+    `on_handoff` are called after each step of a handoff (see handoffs/hooks.py).
     A gateway that leaves the work to other processes has `works` False: it stores and acknowledges, and runs no turn.
     """
 
-    def __init__(self, store: Store, live: Live, team: Team, *, works: bool = True, sweep_s: float = SWEEP_S) -> None:
+    def __init__(
+        self,
+        store: Store,
+        live: Live,
+        team: Team,
+        *,
+        works: bool = True,
+        sweep_s: float = SWEEP_S,
+        on_handoff: Iterable[Hook] = (),
+    ) -> None:
         self.store = store
+        self.hooks = Hooks(on_handoff)
         self.team = team
         self.alarms = Alarms()
         self._live = live
@@ -134,6 +147,7 @@ class Router:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=CANCEL_S)
+        await self.hooks.stop(CANCEL_S)
         for turn in tuple(self._turns.values()):  # a tool that blocks its thread keeps its turn from ending by itself
             turn.broke(STOPPED)
             await self._give_back(turn)
@@ -282,17 +296,21 @@ class Router:
             "from_name": person.name,
             "to_name": roster.display_name(target, state.language),
         }
-        return await self.store.transfer(
+        completed = NewEvent("handoff.completed", {**details, **stored(seed, (key for key, _ in readable))})
+        done = await self.store.transfer(
             conversation_id,
             token,
             f"back:{token.epoch}",
             to=Owner.ai(target),
             change=change,
-            after=[NewEvent("handoff.completed", {**details, **stored(seed, (key for key, _ in readable))})],
+            after=[completed],
             seed=[seed],
             meta=None if grown == state else grown.dump(),
             expected_seq=seq,
         )
+        if not done.duplicate:
+            self.hooks.written(conversation_id, done.token.epoch, [completed])
+        return done
 
     async def _all_values(self, conversation_id: str, customer_id: str) -> Mapping[str, Value]:
         """The values of the conversation and, where it is known whose it is, of the customer."""
@@ -303,7 +321,8 @@ class Router:
     # -- turns -----------------------------------------------------------------------------------------------------
 
     def _spawn(self, grant: Grant) -> None:
-        turn = Turn(self.store, self.team, grant, follow=self._live.follow, alarms=self.alarms)
+        told = functools.partial(self.hooks.written, grant.conversation_id) if self.hooks else None
+        turn = Turn(self.store, self.team, grant, follow=self._live.follow, alarms=self.alarms, told=told)
         self._turns[grant.conversation_id] = turn
         if self._renewer is None:
             self._renewer = asyncio.create_task(self._renew_for_ever(), name="frontdesk-renew")

@@ -51,7 +51,7 @@ from handoffs.transfer import TransferRequest
 from handoffs.turn_values import TurnValues
 from handoffs.waiting import Rest, labels, named, with_results
 from sessions.errors import StaleOwner, StoreError
-from sessions.isolated import IsolatedSession, pair_safe
+from sessions.isolated import IsolatedSession, Told, pair_safe
 from sessions.model import Grant, Item, NewEvent, OwnerKind, Recorded
 from sessions.store import Store
 
@@ -71,11 +71,18 @@ class Turn:
     """A claimed turn. `run` ends when the customer is next, when people own, or with StaleOwner.
 
     Somebody must call `verify` a few times in each lease while it runs: the router does. `follow` gives a
-    conversation's live events, for routes that begin again when the customer writes on.
+    conversation's live events, for routes that begin again when the customer writes on. `told` hears what is written.
     """
 
     def __init__(
-        self, store: Store, team: Team, grant: Grant, *, follow: Follow | None = None, alarms: Alarms | None = None
+        self,
+        store: Store,
+        team: Team,
+        grant: Grant,
+        *,
+        follow: Follow | None = None,
+        alarms: Alarms | None = None,
+        told: Told | None = None,
     ) -> None:
         self.conversation_id = grant.conversation_id
         self.token = grant.token
@@ -88,6 +95,7 @@ class Turn:
         self._batch = grant.pending  # those of them that the next answer is for
         self._held = 0  # how many messages a plan answers, when its first agent takes them one by one
         self._follow = follow
+        self._told = told
         self._alarms = alarms or Alarms()
         self._noticed: list[NewEvent] = []  # for the next commit
         self._state = RouterState.of(grant.conversation.meta)
@@ -198,7 +206,9 @@ class Turn:
         return await self._answer(spec, session, said)
 
     def _session(self, agent_id: str, history: list[Item]) -> IsolatedSession:
-        return IsolatedSession(self._store, self.conversation_id, agent_id, self.token, history, self._values)
+        return IsolatedSession(
+            self._store, self.conversation_id, agent_id, self.token, history, self._values, self._told
+        )
 
     def _read_language(self) -> None:
         language = self._state.language

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sessions.errors import Conflict
-from sessions.model import Committed, Item, Owner, Token, Transferred, ValueWrite
+from sessions.model import Committed, Item, NewEvent, Owner, Token, Transferred, ValueWrite
 from sessions.store import Store
 
 if TYPE_CHECKING:  # the store knows no agents at run time
@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the store knows no agents at run time
 
 
 Done = TypeVar("Done", Committed, Transferred)
+Told = Callable[[int, Iterable[NewEvent]], None]
 REBASES = 20  # of one commit; each needs somebody who changed the same value between two of our calls
 
 
@@ -41,6 +42,7 @@ class IsolatedSession:
 
     `history` is what the agent had before; `token` is the right to write, renewed by a transfer that goes on.
     `shared` are the turn's values: with them a commit that meets a newer value is made again where that loses nothing.
+    `told(epoch, events)` hears which events a commit has written, and the epoch after it.
     """
 
     session_settings: SessionSettings | None = None  # the SDK's own limits stay off: `pair_safe` cuts here
@@ -53,6 +55,7 @@ class IsolatedSession:
         token: Token,
         history: Sequence[Item] = (),
         shared: Shared | None = None,
+        told: Told | None = None,
     ) -> None:
         self.session_id = f"{conversation_id}:{agent_id}"
         self.conversation_id = conversation_id
@@ -60,6 +63,7 @@ class IsolatedSession:
         self.token = token
         self._store = store
         self._shared = shared
+        self._told = told
         self._base = pair_safe(history)
         self._removed = 0  # of the stored items, newest first; -1: all
         self._buffer: list[Item] = []
@@ -123,6 +127,8 @@ class IsolatedSession:
 
         done = await self._with_values(attempt, what.pop("values", ()))
         self._settle()
+        if self._told is not None:
+            self._told(self.token.epoch, what.get("events", ()))
         return done
 
     async def transfer(self, request_id: str, *, to: Owner, **what: Any) -> Transferred:
@@ -143,6 +149,8 @@ class IsolatedSession:
 
         done = await self._with_values(attempt, what.pop("values", ()))
         self._settle()
+        if self._told is not None:
+            self._told(done.token.epoch, [*what.get("before", ()), *what.get("after", ())])
         return done
 
     async def _with_values(self, attempt: Callable[[Any], Awaitable[Done]], values: Any) -> Done:

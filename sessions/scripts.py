@@ -27,7 +27,7 @@ SCRIPTS = (
     *("enqueue", "claim", "renew", "append", "commit", "transfer", "takeover", "release", "relay"),
     *("offer", "accept", "decline", "cancel", "expire", "close", "forget", "set_values", "cursor", "resume", "watch"),
     *("approval_ask", "approval_decide", "approval_consume", "journal_begin", "journal_finish"),
-    *("customer_set", "customer_forget"),
+    *("customer_set", "customer_forget", "lead"),
 )
 PAUSES_S = (0.05, 0.2, 0.5, 1.0)  # before each repetition, the last one for all others
 USUALLY_S = 2.0  # how long a call is repeated; a restart of Valkey takes 0.3 s, and somebody waits for the answer

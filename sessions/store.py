@@ -51,6 +51,7 @@ from sessions.positions import Positions
 from sessions.reads import Reads
 from sessions.runs import Runs
 from sessions.scripts import check, compact, groups
+from sessions.sinks import Sinks
 from sessions.watching import Watching
 
 HISTORY_TAIL = 40  # newest items of an isolated history that a turn sees; the SDK costs CPU for each, every run
@@ -60,7 +61,7 @@ LOG_TAIL = 24  # newest events that come with a claim: the seed of an ordinary t
 __all__ = ["HISTORY_TAIL", "LEASE_MS", "PRESENCE_MS", "Store", "new_fence"]
 
 
-class Store(Attend, Offers, Approvals, Journal, Customers, Positions, Runs, Watching, Reads):
+class Store(Attend, Offers, Approvals, Journal, Customers, Positions, Runs, Watching, Sinks, Reads):
     """The conversations of one Redis: customers, workers and people here, the rest in the parts that it is made of."""
 
     # -- customers -----------------------------------------------------------------------------------------------
