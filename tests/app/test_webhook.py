@@ -207,7 +207,8 @@ async def test_only_one_process_delivers(store: Store, conversation_id: str, rec
     async with delivering(stores[1], receiver.url):
         async with delivering(stores[0], receiver.url), delivering(stores[2], receiver.url):
             await handed_over(store, conversation_id)
-            await wait_until("all have come", lambda: len(receiver.taken) >= 4)
+            end = (await store.read(conversation_id))[-1]
+            await wait_until("all have come, and it is noted", lambda: _at(store, conversation_id, end))
         await handed_over(store, f"{conversation_id}_2")
         await wait_until("the rest has come", lambda: len(receiver.taken) >= 8)
 
