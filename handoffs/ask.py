@@ -34,7 +34,7 @@ from handoffs.history import NOTE, customer_item, quote
 from handoffs.policy import unmet
 from handoffs.prompt import known_values
 from handoffs.roster import AgentSpec
-from handoffs.tools import with_invocation
+from handoffs.tools import SEARCH, with_invocation
 from handoffs.typed import DeclaredResult, Shape, Unfit
 from sessions.errors import StaleOwner
 from sessions.model import Item
@@ -85,13 +85,20 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True)
 class Way:
-    """How an agent is asked: what its model is told about its part, the arguments, and the first items it reads."""
+    """How an agent is asked: what its model is told about its part, the arguments, and the first items it reads.
+
+    `only_reads` leaves it no tool that could change anything, so that a run that failed may be made again.
+    """
 
     rules: str
     description: str
     schema: dict[str, Any]
     items: Callable[[ToolContext[TurnContext], str], list[Item]]  # raises Unfit
     result: Shape | None = None
+    prefix: str = PREFIX
+    only_reads: bool = False
+    attempts: int = 1
+    failed: str = "{agent} gave no answer: {why}. Go on without it, or say what is missing."
 
 
 def ask_tools(team: Team, caller: AgentSpec, language: str, depth: int = 1) -> list[Tool]:
@@ -147,9 +154,9 @@ def _told_arguments(arguments: dict[str, Any]) -> str:
 
 
 def tool_for(team: Team, caller: AgentSpec, asked: AgentSpec, way: Way, language: str, depth: int) -> FunctionTool:
-    """`ask_<asked>` for `caller`: runs the asked agent, in its own view of the turn, and gives its result as data."""
+    """The tool of `caller` that runs `asked`, in its own view of the turn, and gives its result as data."""
     runner = asked_agent(team, asked, way, language, depth).as_tool(
-        PREFIX + asked.id,
+        way.prefix + asked.id,
         way.description,
         custom_output_extractor=_answer,
         run_config=team.run_config,  # not the caller's: that one shows its model's words to the customer
@@ -162,32 +169,45 @@ def tool_for(team: Team, caller: AgentSpec, asked: AgentSpec, way: Way, language
     async def invoke(ctx: ToolContext[TurnContext], sent: str) -> Any:
         try:
             items = way.items(ctx, sent)
-            _may_ask(team, ctx.context, asked)
         except Unfit as why:
             return Told(f"Not asked: {why}.")
-        theirs = _view(ctx.context, caller, asked)
-        call = copy.copy(ctx)
-        call.context = theirs
-        theirs.observe("agent_start", {"path": theirs.path, "call_id": ctx.tool_call_id})
-        answer, failed = None, ""
-        try:
-            answer = await _in_time(runner, call, items)
-        except Exception as failure:  # whatever the other agent does, the caller goes on
-            stale = next((cause for cause in _causes(failure) if isinstance(cause, StaleOwner)), None)
-            if stale is not None:
-                raise stale from None
-            log.warning("%s: %s failed: %r", theirs.conversation_id, "/".join(theirs.path), failure)
-            failed = why_failed(asked, failure)
-        theirs.observe("agent_end", {"path": theirs.path, "call_id": ctx.tool_call_id, "failed": failed})
-        if theirs.request is not None and theirs.request.decided_by in CROSSING and ctx.context.request is None:
-            ctx.context.request = theirs.request
-        if failed:
-            return Told(f"{asked.id} gave no answer: {failed}. Go on without it, or say what is missing.")
-        return answered(asked.id, answer) if isinstance(answer, Answer) else answer
+        told: Any = ""
+        for attempt in range(way.attempts):
+            try:
+                _may_ask(team, ctx.context, asked)
+            except Unfit as why:
+                return told or Told(f"Not asked: {why}.")
+            answer, failed = await _once(runner, ctx, _view(ctx.context, caller, asked), asked, items)
+            if not failed:
+                return answered(asked.id, answer) if isinstance(answer, Answer) else answer
+            told = Told(way.failed.format(agent=asked.id, why=failed, attempts=attempt + 1))
+        return told
 
     tool = with_invocation(runner, invoke)
     tool.params_json_schema = way.schema
     return tool
+
+
+async def _once(
+    runner: FunctionTool, ctx: ToolContext[TurnContext], theirs: TurnContext, asked: AgentSpec, items: list[Item]
+) -> tuple[Any, str]:
+    """What came of one run of the asked agent: its answer, and why there is none."""
+    answer, failed = None, ""
+    call = copy.copy(ctx)
+    call.context = theirs
+    theirs.observe("agent_start", {"path": theirs.path, "call_id": ctx.tool_call_id})
+    try:
+        answer = await _in_time(runner, call, items)
+    except Exception as failure:  # whatever the other agent does, the caller goes on
+        stale = next((cause for cause in _causes(failure) if isinstance(cause, StaleOwner)), None)
+        if stale is not None:
+            raise stale from None
+        log.warning("%s: %s failed: %r", theirs.conversation_id, "/".join(theirs.path), failure)
+        failed = why_failed(asked, failure)
+    theirs.observe("agent_end", {"path": theirs.path, "call_id": ctx.tool_call_id, "failed": failed})
+    if theirs.request is not None and theirs.request.decided_by in CROSSING and ctx.context.request is None:
+        ctx.context.request = theirs.request
+    return answer, failed
 
 
 def asked_agent(team: Team, spec: AgentSpec, way: Way, language: str, depth: int) -> Agent[TurnContext]:
@@ -200,13 +220,21 @@ def asked_agent(team: Team, spec: AgentSpec, way: Way, language: str, depth: int
     made = Agent(
         name=spec.id,
         instructions=with_values,
-        tools=[*team.tools[spec.id], *team.colleagues(spec, language, depth + 1)],
+        tools=_only_reading(team, spec) if way.only_reads else _all_tools(team, spec, language, depth),
         model=team.models.name_for(spec),
         model_settings=team.models.settings,
         tool_use_behavior=team.behaviour(spec),
         output_type=DeclaredResult(way.result) if way.result else None,
     )
     return team.dressed(spec, made)
+
+
+def _all_tools(team: Team, spec: AgentSpec, language: str, depth: int) -> list[Tool]:
+    return [*team.tools[spec.id], *team.colleagues(spec, language, depth + 1)]
+
+
+def _only_reading(team: Team, spec: AgentSpec) -> list[Tool]:
+    return [tool for tool in team.tools[spec.id] if tool.name in (*spec.read_only, SEARCH)]
 
 
 def _may_ask(team: Team, context: TurnContext, asked: AgentSpec) -> None:

@@ -21,7 +21,7 @@ from handoffs.toolbox import TOOLS, Toolbox, load_tools
 
 ROUTER_TOOLS = ("transfer_to_agent", "search_knowledge")  # the router's own; a model could not tell two apart
 OUTCOMES = ("granted", "refused", "expired")  # of an approval: handoffs.waiting.labels
-ROUTER_PREFIX = "ask_"  # agents as tools
+ROUTER_PREFIX = ("ask_", "delegate_")  # agents as tools
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,7 @@ def _unknown_targets(roster: Roster, agent: AgentSpec) -> Iterator[Problem]:
         *_places("transfer_to", agent.transfer_to),
         *_places("ask", agent.ask),
         *_places("host.specialists", agent.host.specialists if agent.host else ()),
+        *_places("delegate.to", agent.delegate.to if agent.delegate else ()),
         *_places("then", [step.to for step in agent.then]),
         *_places("returns_to", [agent.returns_to] if agent.returns_to else [], single=True),
         *_places("on_error", [agent.on_error] if agent.on_error else [], single=True),
@@ -141,7 +142,7 @@ def _unknown_targets(roster: Roster, agent: AgentSpec) -> Iterator[Problem]:
             yield _problem(agent, field, _no_such_target(roster, target, people=field.partition(".")[0] not in _AGENTS))
 
 
-_AGENTS = ("ask", "host", "returns_to")  # fields where only an agent makes sense
+_AGENTS = ("ask", "delegate", "host", "returns_to")  # fields where only an agent makes sense
 
 
 def _places(field: str, names: Sequence[str], *, single: bool = False) -> Iterator[tuple[str, str]]:

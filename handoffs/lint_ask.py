@@ -15,13 +15,14 @@ def ask_problems(roster: Roster) -> Iterator[Problem]:
     if not circles:
         yield from _too_long(roster)
     asked = {target for agent in roster.agents.values() for target in agent.ask}
+    given = {target for agent in roster.agents.values() if agent.delegate for target in agent.delegate.to}
     for agent in roster.agents.values():
         for place, target in enumerate(agent.host.specialists if agent.host else ()):
             if target in agent.ask:
                 message = f"`{target}` is in `ask` too, and one tool cannot be both; keep it in one of them"
                 yield _problem(agent, f"host.specialists.{place}", message)
         for field in ("arguments", "result"):
-            if getattr(agent, field) and agent.id not in asked:
+            if getattr(agent, field) and agent.id not in (asked | given if field == "result" else asked):
                 message = f"no agent has `{agent.id}` in its `ask`, so nothing uses this"
                 yield _problem(agent, field, message, "warning")
 
@@ -77,7 +78,9 @@ def _too_long(roster: Roster) -> Iterator[Problem]:
 def _place(agent: AgentSpec, target: str) -> str:
     if target in agent.ask:
         return f"ask.{agent.ask.index(target)}"
-    return f"host.specialists.{agent.host.specialists.index(target) if agent.host else 0}"
+    if agent.host and target in agent.host.specialists:
+        return f"host.specialists.{agent.host.specialists.index(target)}"
+    return f"delegate.to.{agent.delegate.to.index(target) if agent.delegate else 0}"
 
 
 def _problem(agent: AgentSpec, field: str, message: str, severity: Severity = "error") -> Problem:

@@ -320,6 +320,13 @@ class Host(Model):
     combine: Literal["summarize", "concat"] = "summarize"
 
 
+class Delegate(Model):
+    """Agents that look into parts of this one's work, and how often each part is tried."""
+
+    to: tuple[Id, ...] = Field(min_length=1)
+    attempts: int = Field(default=2, ge=1, le=3)
+
+
 class AgentSettings(Model):
     """The front matter of an agent.md: the route. Only `intended_use` has no default."""
 
@@ -331,6 +338,7 @@ class AgentSettings(Model):
     arguments: Mapping[Id, Declared] = Field(default_factory=dict)
     result: Mapping[Id, Declared] = Field(default_factory=dict)
     host: Host | None = None
+    delegate: Delegate | None = None
     then: tuple[Then, ...] = ()
     returns_to: Id | None = None
     history: History = History()
@@ -372,7 +380,8 @@ class AgentSpec(AgentSettings):
     @property
     def colleagues(self) -> tuple[str, ...]:
         """Every agent that this one has answer while it keeps the conversation."""
-        return tuple(dict.fromkeys((*self.ask, *(self.host.specialists if self.host else ()))))
+        specialists = self.host.specialists if self.host else ()
+        return tuple(dict.fromkeys((*self.ask, *specialists, *(self.delegate.to if self.delegate else ()))))
 
     @property
     def targets(self) -> tuple[str, ...]:

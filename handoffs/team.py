@@ -15,6 +15,7 @@ from agents import Agent, FunctionTool, ModelProvider, ModelSettings, RunConfig,
 from handoffs.approvals import gated
 from handoffs.ask import ask_tools
 from handoffs.context import TurnContext
+from handoffs.delegate import delegate_tools
 from handoffs.encoder import Encoder
 from handoffs.guardrails import of_agent
 from handoffs.host import ToolUse, behaviour_of, host_tools
@@ -115,8 +116,11 @@ class Team:
         return self.dressed(spec, made)
 
     def colleagues(self, spec: AgentSpec, language: str, depth: int = 1) -> list[Tool]:
-        """A tool for each agent that this one asks, and for each of its specialists."""
-        return [*ask_tools(self, spec, language, depth), *host_tools(self, spec, language, depth)]
+        """The tools by which this agent has others answer while it keeps the conversation."""
+        if not spec.colleagues:
+            return []
+        ways = (ask_tools, host_tools, delegate_tools)
+        return [tool for way in ways for tool in way(self, spec, language, depth)]
 
     def behaviour(self, spec: AgentSpec) -> ToolUse:
         """When a run of this agent ends after a tool."""

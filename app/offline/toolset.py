@@ -14,6 +14,7 @@ from app.offline.slots import Slot, slots_of
 TRANSFER = "transfer_to_agent"
 SEARCH = "search_knowledge"
 HUMAN = "human:"
+DELEGATE = "delegate_"  # a contract takes planning, which this model cannot do
 ASK = "ask_"  # a colleague that answers while this agent keeps the conversation
 _LINE = re.compile(r"^\s*[-*]\s*([a-z][a-z0-9_:]*)\s*:\s*(.+)$", re.MULTILINE)
 # Names that start like this only look something up; any other tool does something and needs an explicit wish.
@@ -85,7 +86,7 @@ def toolset_of(tools: Sequence[Tool]) -> Toolset:
         own=tuple(
             OwnTool(tool.name, tool.description or "", slots_of(tool.params_json_schema))
             for name, tool in functions.items()
-            if name not in (TRANSFER, SEARCH)
+            if name not in (TRANSFER, SEARCH) and not name.startswith(DELEGATE)
         ),
     )
 

@@ -258,6 +258,27 @@ async def test_asked_agent_cannot_transfer(store: Store, live: Live, conversatio
     assert not [event for event in events if event.type.startswith("handoff")]
 
 
+async def test_transfer_of_the_caller_does_not_end_the_asked_agent(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path
+) -> None:
+    """handoffs.md 6: a transfer that the caller asks for in the same response does not cut short what runs inside."""
+
+    @function_tool
+    async def look() -> str:
+        """Look."""
+        return "found"
+
+    billing = script([transfer("human:support"), asks("fraud_check", request="Go.")])
+    check = script([calls("look")], [says("Yes.")])
+    router = router_for(store, live, DESK, {"billing": billing, "fraud_check": check}, tmp_path)
+    with_tools(router, {"fraud_check": (look,)})
+
+    await said(router, conversation_id)
+
+    assert len(check.calls) == 2
+    assert (await store.get(conversation_id)).owner == Owner.queue("support")
+
+
 async def test_entry_conditions_hold_for_asking_too(
     store: Store, live: Live, conversation_id: str, tmp_path: Path
 ) -> None:

@@ -14,7 +14,11 @@ def desk(folder: Path, settings: dict[str, str], *, desk_file: str = DESK) -> li
     for name, route in settings.items():
         files[f"{name}/agent.md"] = agent_file(f"intended_use: Work of {name}.\n{route}")
     problems = check(write(folder, files)).problems
-    return [f"{p.severity} {p}" for p in problems if p.field.split(".")[0] in ("ask", "arguments", "result", "host")]
+    return [
+        f"{p.severity} {p}"
+        for p in problems
+        if p.field.split(".")[0] in ("ask", "arguments", "result", "host", "delegate")
+    ]
 
 
 def test_agents_that_ask_each_other_in_a_circle_are_an_error(tmp_path: Path) -> None:
@@ -69,6 +73,16 @@ def test_specialists_of_a_host_exist_and_are_not_asked_twice(tmp_path: Path) -> 
         "error a/agent.md:4: host.specialists.3: there is no agent `human` (there are: a, b, billing, triage)",
         "error a/agent.md:4: host.specialists.0: `b` is in `ask` too, and one tool cannot be both; "
         "keep it in one of them",
+    ]
+
+
+def test_delegates_exist_and_count_in_circles(tmp_path: Path) -> None:
+    """handoffs.md 1 (delegation): the same checks as for agents that are asked."""
+    found = desk(tmp_path, {"a": "delegate: {to: [b, c]}", "b": "delegate: {to: [a]}"})
+
+    assert found == [
+        "error a/agent.md:3: delegate.to.1: there is no agent `c` (there are: a, b, billing, triage)",
+        "error a/agent.md:3: delegate.to.0: agents ask each other in a circle: a -> b -> a; take one of them out",
     ]
 
 
