@@ -147,7 +147,7 @@ async def test_an_owner_that_is_not_deployed_any_more_is_followed_by_its_success
     events = await stage.say("go on")
 
     assert answers(events)[-1] == "Payments here."
-    assert of_type(events, "handoff.requested")[-1].data["reason"] == "agent billing is not in the roster any more"
+    assert of_type(events, "owner.changed")[-1].data["decided_by"] == "system"
 
 
 # --- targets --------------------------------------------------------------------------------------------------------
