@@ -28,20 +28,26 @@ from handoffs.sdk_source import MakeContext, Say, SdkAgent
 __all__ = ["deterministic_transfer", "id_of", "mcp_servers", "roster_of", "with_route"]
 
 A = TypeVar("A", bound=Agent[Any])
-Target = str | Agent[Any]
+Target = str | Agent[Any] | Mapping[str, Any]
 
 ROUTE = "_frontdesk_route"  # on our own copies only
 NO_FOLDER = Path(os.devnull)  # such an agent has no tools.py and no knowledge, wherever the process was started
 MAX_ID = 41
-OWN = {"tools": "give them to the agent: Agent(tools=[...])", "model": "give it to the agent: Agent(model=...)"}
-TARGETS = ("transfer_to", "ask", "then", "returns_to", "on_error")
+OWN = {
+    "tools": "give them to the agent: Agent(tools=[...])",
+    "guardrails": "give them to the agent: Agent(input_guardrails=[...], output_guardrails=[...])",
+    "model": "give it to the agent: Agent(model=...)",
+}
+TARGETS = ("transfer_to", "ask", "host", "then", "returns_to", "on_error")
+NAMED = frozenset({"to", "specialists"})  # keys inside of those that name agents
 
 
 def with_route(agent: A, *, say: Say | None = None, **settings: Any) -> A:
     """A copy of `agent` with settings of an agent file (docs/reference/agent-files.md), such as `returns_to="triage"`.
 
-    Targets may be agents, names or ids of agents, or `human:<queue>`. `say` turns an output of the agent's
-    `output_type` into what the customer reads. Use the copy wherever the agent is meant, also in `handoffs`.
+    Targets may be agents, names or ids of agents, or `human:<queue>`. `history` may be a function of (lines, brief),
+    as `mode: function` takes it. `say` turns an output of the agent's `output_type` into what the customer reads.
+    Use the copy wherever the agent is meant, also in `handoffs`.
     """
     copy = agent.clone()
     earlier: Mapping[str, Any] = getattr(agent, ROUTE, {})
@@ -53,9 +59,10 @@ def with_route(agent: A, *, say: Say | None = None, **settings: Any) -> A:
 def deterministic_transfer(agent: A, to: Target | Sequence[Target]) -> A:
     """A copy of `agent` that hands on to `to` after each answer; several targets speak one after the other.
 
-    The same as `then:` in an agent file: not after an error, an approval that is waited for, or its own transfer.
+    The same as `then:` in an agent file: not after an error, an approval that is waited for, or its own transfer. A
+    target may be a step such as `{"to": survey, "when": "vip == true"}`.
     """
-    return with_route(agent, then=[to] if isinstance(to, str | Agent) else list(to))
+    return with_route(agent, then=[to] if isinstance(to, str | Agent | Mapping) else list(to))
 
 
 def id_of(name: str) -> str:
@@ -149,6 +156,9 @@ class _Reading:
         before = len(self.problems)
         route = dict(getattr(agent, ROUTE, {}))
         say = route.pop("say", None)
+        tell = route.get("history") if callable(route.get("history")) else None
+        if tell is not None:
+            route["history"] = {"mode": "function", "function": getattr(tell, "__name__", "history")}
         if agent.output_type not in (None, str) and say is None:
             why = "say what the customer reads of it: with_route(agent, say=lambda output: output.answer)"
             self._wrong(agent, "output_type", why)
@@ -159,7 +169,7 @@ class _Reading:
         settings = self._settings(agent, route, tuple(native))
         if settings is None or len(self.problems) > before:
             return None
-        sdk = SdkAgent(agent, native, context, say)
+        sdk = SdkAgent(agent, native, context, say, tell)
         instructions = agent.instructions if isinstance(agent.instructions, str) else ""
         values = {name: getattr(settings, name) for name in AgentSettings.model_fields}
         return AgentSpec(**values, id=self.ids[agent.name], instructions=instructions, folder=NO_FOLDER, sdk=sdk)
@@ -188,7 +198,7 @@ class _Reading:
         if isinstance(wish, str):
             return self.ids.get(wish, wish)
         if isinstance(wish, Mapping):
-            return {key: self._target(value) if key == "to" else value for key, value in wish.items()}
+            return {key: self._target(value) if key in NAMED else value for key, value in wish.items()}
         return tuple(self._target(one) for one in wish) if isinstance(wish, Sequence) else wish
 
     def _wrong(self, agent: Agent[Any], field: str, message: str) -> None:
@@ -210,7 +220,8 @@ def _agents_in(wish: Any) -> Iterator[Agent[Any]]:
     if isinstance(wish, Agent):
         yield wish
     elif isinstance(wish, Mapping):
-        yield from _agents_in(wish.get("to"))
+        for key in NAMED:
+            yield from _agents_in(wish.get(key))
     elif isinstance(wish, Sequence) and not isinstance(wish, str):
         for one in wish:
             yield from _agents_in(one)
@@ -239,7 +250,8 @@ def _desk(settings: Mapping[str, Any]) -> tuple[DeskSpec | None, list[Problem]]:
 
 def _unknown_targets(roster: Roster, spec: AgentSpec) -> Iterator[Problem]:
     known = [*roster.agents, *(HUMAN + queue for queue in roster.desk.queues)]
-    for target in (*spec.targets, *spec.ask, *([spec.on_error] if spec.on_error else [])):
+    asked = (*spec.ask, *(spec.host.specialists if spec.host else ()))
+    for target in (*spec.targets, *asked, *([spec.on_error] if spec.on_error else [])):
         if not roster.knows(target):
             message = f"there is no target `{target}`{suggest(target, known)} (there are: {', '.join(known)})"
             yield Problem(f"agent {roster.display_name(spec.id)!r}", 0, "targets", message)

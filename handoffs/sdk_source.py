@@ -22,13 +22,14 @@ class SdkAgent:
     """One agent as it was given to `Roster.from_agents`, never changed.
 
     `handoffs` are its Handoff objects by target id; `make_context` makes what its code gets as `ctx.context`, once per
-    run; `say` gives the customer's text for an output of its `output_type`.
+    run; `say` gives the customer's text for an output of its `output_type`; `history` is its own history function.
     """
 
     agent: Agent[Any]
     handoffs: Mapping[str, Handoff[Any, Any]] = field(default_factory=dict)
     make_context: MakeContext | None = None
     say: Say | None = None
+    history: Callable[..., Any] | None = None
 
     def text_of(self, output: Any, said: str) -> str:
         """What the customer reads of a run that ended with `output`, where its messages `said` something.

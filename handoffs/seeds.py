@@ -222,6 +222,8 @@ async def _called(function: HistoryFunction, lines: list[Line], brief: Brief) ->
 
 def history_function(roster: Roster, agent: AgentSpec) -> HistoryFunction:
     """The function that `history.function` names; LookupError when there is none, or what its file raises."""
+    if agent.sdk is not None and agent.sdk.history is not None:
+        return agent.sdk.history  # type: ignore[no-any-return]  # an author's function: its result is checked
     name = agent.history.function or ""
     for module in ("history", "tools"):
         if (agent.folder / f"{module}.py").is_file():

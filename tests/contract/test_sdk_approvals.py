@@ -22,7 +22,7 @@ from agents.testing import ScriptedModel
 
 from tests.contract.sdk import calls, model, one, relied_on_by, run, says
 
-OURS = ("handoffs/team.py", "handoffs/run.py")
+OURS = ("handoffs/approvals.py", "handoffs/run.py", "handoffs/waiting.py")
 
 
 @dataclass

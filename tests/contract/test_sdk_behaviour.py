@@ -6,6 +6,7 @@ Agents and sessions are pinned in test_sdk_parts.py, tools in test_sdk_tools.py,
 from __future__ import annotations
 
 import asyncio
+import copy
 import dataclasses
 import inspect
 from importlib.metadata import version
@@ -100,6 +101,27 @@ async def test_model_of_the_run_config_is_used_instead_of_the_agents() -> None:
     await run(one(inner), model=outer)
 
     assert (inner.responses, outer.responses) == (0, 1)
+
+
+@relied_on_by("handoffs/run.py")
+async def test_a_run_config_may_be_copied_and_given_another_model() -> None:
+    """Each run copies the team's configuration (copy.copy) and sets its own model; the team's stays as it is."""
+    shared = RunConfig(tracing_disabled=True)
+    mine = copy.copy(shared)
+    mine.model = Counting([says("mine")])
+
+    result = await Runner.run(one(Counting()), "hello", run_config=mine)
+
+    assert (result.final_output, shared.model) == ("mine", None)
+
+
+@relied_on_by("handoffs/recorder.py")
+async def test_the_usage_of_a_call_has_these_numbers() -> None:
+    """Run records keep input, output, cached and reasoning tokens of each call."""
+    usage = Usage(requests=1, input_tokens=5, output_tokens=3, total_tokens=8)
+
+    assert (usage.input_tokens, usage.output_tokens) == (5, 3)
+    assert (usage.input_tokens_details.cached_tokens, usage.output_tokens_details.reasoning_tokens) == (0, 0)
 
 
 @relied_on_by("handoffs/run.py")

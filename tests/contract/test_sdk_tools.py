@@ -15,6 +15,7 @@ from agents import (
     ModelBehaviorError,
     RunConfig,
     RunContextWrapper,
+    RunHooks,
     StopAtTools,
     ToolErrorFormatterArgs,
     ToolsToFinalOutputResult,
@@ -374,6 +375,84 @@ async def test_an_agent_as_tool_shares_context_and_usage_and_nothing_of_the_hist
     assert outputs(outer_model.calls[1].input) == ["the answer"]
     assert "peeked" not in json.dumps(outer_model.calls[1].input)
     assert result.context_wrapper.usage.requests == 4
+
+
+@relied_on_by("handoffs/ask.py", "handoffs/host.py")
+async def test_an_agent_as_tool_takes_its_input_limits_hooks_and_result_from_us() -> None:
+    """ask_<agent>: `input_builder` gives the first items, the run's own configuration and hooks hold inside, and
+    `custom_output_extractor` makes the result."""
+    hooked: list[str] = []
+
+    class Hooks(RunHooks[Any]):
+        async def on_llm_start(self, context: Any, agent: Any, system_prompt: Any, input_items: Any) -> None:
+            hooked.append(agent.name)
+
+    async def extract(result: Any) -> str:
+        return f"<{result.final_output}>"
+
+    def build(options: Any) -> Any:
+        return json.loads(options["params"]["input"])
+
+    inner_model, outer_model = model([says("inner")]), model([calls("ask", input="?")], [says("done")])
+    tool = Agent[Any](name="inner", model="by-name").as_tool(
+        "ask",
+        "Ask.",
+        custom_output_extractor=extract,
+        run_config=RunConfig(model=inner_model, tracing_disabled=True),
+        max_turns=3,
+        hooks=Hooks(),
+        failure_error_function=None,
+        input_builder=build,
+    )
+    changed = copy.copy(tool)
+
+    async def invoke(ctx: ToolContext[Any], arguments: str) -> Any:
+        items = [{"role": "user", "content": "one"}, {"role": "user", "content": "two"}]
+        return await tool.on_invoke_tool(ctx, json.dumps({"input": json.dumps(items)}))
+
+    changed.on_invoke_tool = invoke
+
+    await run(one(model(), changed), model=outer_model)
+
+    assert inner_model.calls[0].input == [{"role": "user", "content": "one"}, {"role": "user", "content": "two"}]
+    assert hooked == ["inner"] and outputs(outer_model.calls[1].input) == ["<inner>"]
+
+
+@relied_on_by("handoffs/ask.py")
+async def test_a_failure_inside_an_agent_as_tool_comes_out_when_nobody_explains_it() -> None:
+    """`failure_error_function=None`: the asked agent's failure is ours to tell, with its cause."""
+
+    class Down(Exception):
+        pass
+
+    inner = Agent[Any](name="inner", model=model(Down("down")))
+    tool = inner.as_tool("ask", "Ask.", failure_error_function=None, max_turns=1)
+    ctx = ToolContext(context=None, tool_name="ask", tool_call_id="c", tool_arguments="{}")
+
+    with pytest.raises(Exception) as raised:  # wrapped or not: the cause is what counts
+        await tool.on_invoke_tool(ctx, json.dumps({"input": "?"}))
+
+    found: BaseException | None = raised.value
+    causes = []
+    while found is not None:
+        causes.append(type(found))
+        found = found.__cause__ or found.__context__
+    assert Down in causes
+
+
+@relied_on_by("handoffs/host.py", "handoffs/ask.py")
+async def test_a_tool_sees_what_its_agents_model_read() -> None:
+    """A host's specialists get the customer's messages from ToolContext.turn_input."""
+    seen: list[Any] = []
+
+    async def invoke(ctx: ToolContext[Any], arguments: str) -> str:
+        seen.extend(ctx.turn_input)
+        return "ok"
+
+    items = [{"role": "user", "content": "a question"}]
+    await run(one(model([calls("t")], [says("done")]), by_hand("t", invoke)), items)
+
+    assert seen[:1] == items
 
 
 @relied_on_by("handoffs/sdk_clone.py")

@@ -483,6 +483,66 @@ async def test_deterministic_transfer_of_an_sdk_agent_is_an_ordered_plan(
     assert not hasattr(plain, "_frontdesk_route")
 
 
+async def test_deterministic_transfer_may_depend_on_a_value(open_router: Any, conversation_id: str) -> None:
+    """handoffs.md 3: a `when:` condition on values picks the step, also for an SDK agent."""
+
+    @function_tool
+    def note_vip(ctx: RunContextWrapper[TurnContext]) -> str:
+        """Note it."""
+        ctx.context.values.set("vip", True)
+        return "noted"
+
+    concierge = Agent[Any](name="Concierge", model=script([says("At your service.")]))
+    survey = Agent[Any](name="Survey", model=script())
+    model = script([function_call("note_vip", {}, call_id="v1")], [says("Done.")])
+    plain = with_route(Agent[Any](name="Orders", tools=[note_vip], model=model), values={"write": ["vip"]})
+    orders = deterministic_transfer(
+        plain, to=[{"to": survey, "when": "vip == false"}, {"to": concierge, "when": "vip == true"}]
+    )
+    router = open_router(Roster.from_agents(orders, values={"vip": {"type": "boolean"}}, queues=QUEUES))
+
+    events = await ask(router, conversation_id, "I am a VIP")
+
+    assert [event.owner_to for event in events if event.type == "owner.changed"] == ["ai:concierge"]
+
+
+async def test_history_of_an_sdk_agent_may_be_a_function(open_router: Any, conversation_id: str) -> None:
+    """handoffs.md 5: with_route(agent, history=function) is what an input_filter was for."""
+    got: list[Any] = []
+
+    def only_last(lines: Any, brief: Any) -> list[str]:
+        got.append((lines, brief))
+        return [f"the customer said {len(lines)} things; wanted: {brief.goal}"]
+
+    billing_model = script([says("ok")])
+    billing = with_route(Agent[Any](name="Billing", model=billing_model), history=only_last)
+    triage = Agent[Any](
+        name="Triage", handoffs=[billing], model=script([says("Hello")], [transfer("billing", goal="a refund")])
+    )
+    router = open_router(Roster.from_agents(triage, queues=QUEUES))
+
+    await ask(router, conversation_id, "hi")
+    await ask(router, conversation_id, "an invoice", "m2")
+
+    assert len(got) == 1
+    assert "things; wanted: a refund" in str(billing_model.calls[0].input)
+
+
+async def test_sdk_agents_may_ask_and_host_each_other(open_router: Any, conversation_id: str) -> None:
+    """handoffs.md 6, 7: `ask` and `host` name agents by object, and they answer as agents of files do."""
+    expert_model = script([says("It is 42.")])
+    expert = Agent[Any](name="Expert", instructions="Be an expert.", model=expert_model)
+    model = script([function_call("ask_expert", {"request": "what is it?"}, call_id="q1")], [says("42.")])
+    one = with_route(Agent[Any](name="One", model=model), ask=[expert])
+    router = open_router(Roster.from_agents(one, queues=QUEUES))
+
+    events = await ask(router, conversation_id, "what is it?")
+
+    assert texts(events, "ai:one") == ["42."]
+    assert "It is 42." in str(model.calls[1].input)
+    assert "Be an expert." in str(expert_model.calls[0].system_instructions)
+
+
 async def test_failed_sdk_agent_is_not_followed_by_its_deterministic_transfer(
     open_router: Any, store: Store, conversation_id: str
 ) -> None:
@@ -581,6 +641,7 @@ def test_wrong_routes_are_refused_with_field_and_allowed_values() -> None:
         with_route(one, transfer_to=["human:suport"]), queues=QUEUES
     )
     assert "agent 'One': tools: give them to the agent" in problems(with_route(one, tools=["x"]))
+    assert "agent 'One': guardrails: give them to the agent" in problems(with_route(one, guardrails=["x"]))
     assert "the desk: queue: unknown field; did you mean `queues`?" in problems(one, queue={})
     assert "say what the customer reads of it" in problems(Agent(name="One", output_type=Escalation))
 
