@@ -49,7 +49,7 @@ async def open_desk(
     async with AsyncExitStack() as stack:
         backend = await connect(settings.redis_address, data_dir=settings.data_dir, production=settings.production)
         stack.push_async_callback(backend.close)
-        store = Store(backend, lease_ms=round(settings.lease_s * 1000))
+        store = Store(backend, lease_ms=round(settings.lease_s * 1000), runs_keep=settings.runs_kept)
         live = Live(backend, store)
         await live.start()
         stack.push_async_callback(live.stop)

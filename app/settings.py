@@ -171,6 +171,13 @@ class Settings(BaseSettings):
         ge=1,
         le=300,
     )
+    runs_kept: int = _setting(
+        50,
+        "How many records of runs are kept with each conversation. 0: none are written.",
+        allowed="a whole number from 0 to 1000",
+        ge=0,
+        le=1000,
+    )
     stop_grace_s: float = _setting(
         8.0,
         "How long running turns may finish after the server was asked to stop.",

@@ -11,6 +11,8 @@ import pytest
 from agents import Usage
 from agents.testing import ModelStep
 
+from app.building import open_desk
+from app.settings import Settings
 from handoffs.router import CustomerMessage
 from sessions.connect import Backend
 from sessions.live import Live
@@ -18,6 +20,7 @@ from sessions.model import ValueWrite
 from sessions.store import Store
 from tests.app.served import Served, served
 from tests.handoffs.desks import says, script, shop, transfer
+from tests.handoffs.folders import write
 from tests.support import wait_until
 
 CARD = "4111-1111"
@@ -161,6 +164,13 @@ async def test_runs_are_closed_without_the_key(desk: Served) -> None:
     async with httpx2.AsyncClient(base_url=desk.http) as client:
         for path in ("/v1/runs", "/v1/runs/c_x~1"):
             assert (await client.get(path)).status_code == 401
+
+
+async def test_the_number_of_records_is_a_setting(tmp_path: Path) -> None:
+    """FRONTDESK_RUNS_KEPT reaches the store that writes them."""
+    folder = write(tmp_path / "agents")
+    async with open_desk(Settings(data_dir=tmp_path, agents=folder, runs_kept=3), works=False) as opened:
+        assert opened.store.runs_keep == 3
 
 
 async def test_a_forgotten_customer_has_no_runs(
