@@ -205,7 +205,7 @@ async def test_a_colleague_by_another_name_is_refused_with_the_names_there_are(s
 
 async def test_the_model_is_offered_only_targets_that_exist_and_are_allowed(stage: Stage) -> None:
     """google/adk-python#3736 (an unknown agent is asked for; led to the enum): missing agents are not offered."""
-    desk = roster(agent("triage", transfer_to=("billing", "gone")), agent("billing"), agent("secret"))
+    desk = roster(agent("triage", transfer_to=("billing", "gone", "triage")), agent("billing"), agent("secret"))
     triage = script([says("Hello.")])
     stage.open({"triage": triage}, desk)
 

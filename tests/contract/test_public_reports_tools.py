@@ -29,6 +29,7 @@ from sessions.errors import ApprovalVoid, StoreUnavailable
 from sessions.model import Approval, Owner
 from tests.contract.reports import ANN, PEOPLE, Stage, answers, moves, of_type, seen, told, unpaired
 from tests.handoffs.desks import agent, roster, says, script, transfer
+from tests.handoffs.gated_model import GatedModel
 from tests.support import wait_until
 
 QUEUES = {"support": {"name": "Support team"}}
@@ -351,7 +352,7 @@ async def test_a_guardrail_of_a_specialist_checks_what_triage_passed_on(stage: S
     assert of_type(events, "guardrail.tripped")[0].data["agent"] == "billing"
 
 
-async def test_a_guardrail_that_trips_late_takes_back_what_was_shown(stage: Stage) -> None:
+async def test_a_guardrail_that_must_be_first_is_over_before_the_model_is_asked(stage: Stage) -> None:
     """openai/openai-agents-python PR#394 "Avoid to run the Agent first step before Input guardrails finished"."""
     called: list[str] = []
 
@@ -374,6 +375,30 @@ async def test_a_guardrail_that_trips_late_takes_back_what_was_shown(stage: Stag
 
     assert (called, answers(events), len(model.calls)) == ([], [], 0)
     assert await stage.owner() == PEOPLE
+
+
+async def test_a_guardrail_that_trips_late_takes_back_what_was_shown(stage: Stage) -> None:
+    """openai/openai-agents-python PR#394, with a guardrail that runs beside the model: what was shown is retracted."""
+    model = GatedModel("This must not be read by anybody. " * 4, size=4, hold_after=40)
+
+    @input_guardrail
+    async def late(ctx: RunContextWrapper[Any], agent: Agent[Any], given: Any) -> GuardrailFunctionOutput:
+        await model.holding.wait()
+
+        async def shown() -> bool:
+            return bool((await stage.store.draft(stage.cid))[1])
+
+        await wait_until("a part of the answer is shown", shown)
+        return GuardrailFunctionOutput(None, tripwire_triggered=True)
+
+    one = Agent[Any](name="One", input_guardrails=[late], model=model)
+    stage.open({}, Roster.from_agents(one, queues=QUEUES))
+
+    events = await stage.say("hello")
+
+    assert len(of_type(events, "msg.retracted")) == 1
+    assert "must not be read" not in str(events) and await stage.owner() == PEOPLE
+    assert await stage.store.draft(stage.cid) == ("", "")
 
 
 # --- what models do -------------------------------------------------------------------------------------------------
