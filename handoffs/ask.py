@@ -292,7 +292,7 @@ async def _answer(result: RunResult | RunResultStreaming) -> str:
     """The declared result as JSON, or the last message. NoAnswer for silence."""
     context: TurnContext = result.context_wrapper.context
     if context.request is not None:
-        return Answer("A person has to decide about this first; nothing was done.")
+        return Answer("It is not known whether this was done; a person finds out.")
     if isinstance(result.final_output, str):
         if not result.final_output.strip():
             raise NoAnswer("it said nothing")
@@ -303,7 +303,8 @@ async def _answer(result: RunResult | RunResultStreaming) -> str:
 def answered(agent_id: str, text: str) -> Told:
     """An answer as the caller's model reads it: data between tags that nobody can close early."""
     nonce = secrets.token_hex(4)
-    body = quote(text, MAX_ANSWER)
+    whole = text if len(text) <= MAX_ANSWER else text[:MAX_ANSWER] + " [...]"
+    body = "\n  \n  ".join(quote(paragraph, len(whole)) for paragraph in re.split(r"\n\s*\n", whole))
     return Told(f'<{NOTE} id="{nonce}">\nFrom: {agent_id}\nAnswer: {body}\n</{NOTE}>', text)
 
 

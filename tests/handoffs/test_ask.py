@@ -21,6 +21,7 @@ from handoffs.record import joined
 from handoffs.router import CustomerMessage
 from handoffs.state import RouterState
 from handoffs.team import Team
+from sessions.errors import CallUnfinished
 from sessions.live import Live
 from sessions.model import Owner
 from sessions.store import Store
@@ -225,6 +226,32 @@ async def test_tools_inside_are_journalled_under_the_asked_agents_id(tmp_path: P
     await invoke(team, context_for(DESK, tmp_path, ledger=journal), asks("fraud_check", request="Go."))
 
     assert (seen, journal.keys) == (["fraud_check"], ["fraud_check:freeze"])
+
+
+class Broken(Journal):
+    """A journal in which every call was begun before, and never finished."""
+
+    async def begin(self, key: str) -> tuple[bool, Any]:
+        raise CallUnfinished("c_1", key, epoch=1)
+
+
+async def test_call_inside_that_may_have_happened_goes_to_people(tmp_path: Path) -> None:
+    """handoffs.md 9 and 6: nobody knows whether it took effect: the owner's conversation goes to people, no repeat."""
+
+    @function_tool
+    async def freeze() -> str:
+        """Freeze."""
+        raise AssertionError("must not run")
+
+    check = script([calls("freeze")])
+    team = Team.load(DESK, ScriptedModels({"fraud_check": check}), data_dir=tmp_path)
+    team = replace(team, tools={**team.tools, "fraud_check": (journalled(freeze, "human:support"),)}, _agents={})
+    context = context_for(DESK, tmp_path, ledger=Broken())
+
+    await invoke(team, context, asks("fraud_check", request="Go."))
+
+    assert context.request is not None
+    assert (context.request.to, context.request.decided_by) == ("human:support", "ledger")
 
 
 async def test_knowledge_of_the_asked_agent_works(

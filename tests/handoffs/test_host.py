@@ -336,7 +336,7 @@ async def test_host_can_itself_be_asked(store: Store, live: Live, conversation_i
 
     await hosted(store, live, conversation_id, tmp_path, team, boss=boss, **models)
 
-    assert "Answer: Room A1.\n  I could not get an answer from Flights this time.\n" in told(boss)
+    assert "Answer: Room A1.\n  \n  I could not get an answer from Flights this time.\n" in told(boss)
 
 
 async def test_own_tools_of_a_host_work_beside_its_specialists(
