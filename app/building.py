@@ -58,7 +58,7 @@ async def open_desk(
         router = Router(store, live, team, works=works, on_handoff=on_handoff)
         await router.start()
         stack.push_async_callback(router.stop, settings.stop_grace_s)
-        await stack.enter_async_context(delivering(settings, store))
+        await stack.enter_async_context(delivering(settings, store, router.hooks))
         yield Desk(
             settings=settings,
             backend=backend,

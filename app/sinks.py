@@ -8,6 +8,7 @@ its own conversation and nobody's turn.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from typing import Protocol
@@ -19,7 +20,7 @@ from sessions.store import Store
 log = logging.getLogger("frontdesk.sinks")
 
 LEAD_MS = 10_000  # another process takes over within this time
-SWEEP_S = 1.0  # how late an event may be; a sweep is one round trip per Redis node
+SWEEP_S = 3.0  # how late the news of other processes may be; a sweep costs about 25 ms of CPU
 OVERLAP_MS = 5_000  # looked at again: a change may become visible a moment after its time
 AT_ONCE = 8  # deliveries under way; each is one conversation's
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0  # before a delivery is tried again, doubled each time
@@ -61,12 +62,20 @@ class Deliveries:
         self._busy: dict[str, tuple[asyncio.Task[None], int]] = {}  # conversation -> who works, since which change
         self._done: dict[str, int] = {}  # conversation -> the change up to which all is delivered
         self._sweeper: asyncio.Task[None] | None = None
+        self._told: set[str] = set()  # conversations of this process that have news
+        self._news_came = asyncio.Event()
         self._since = 0
         self._begun = 0
 
     async def start(self) -> None:
         """Deliver in the background from now on, when this process is the one."""
         self._sweeper = asyncio.create_task(self._sweep_for_ever(), name=f"frontdesk-sink-{self._sink.name}")
+
+    def news_of(self, conversation_id: str) -> None:
+        """This conversation has news: do not wait for the next sweep, if this process delivers. Never waits."""
+        if self._begun:
+            self._told.add(conversation_id)
+            self._news_came.set()
 
     async def stop(self) -> None:
         """Deliver nothing more; what is under way is given up and comes again from the process that takes over."""
@@ -91,7 +100,23 @@ class Deliveries:
                 log.warning("%s: could not look for news: %s", self._sink.name, error)
             except Exception:  # the sweep must never die silently
                 log.exception("%s: looking for news failed", self._sink.name)
-            await asyncio.sleep(self._sweep_s * random.uniform(0.75, 1.25))  # noqa: S311  # jitter, not a secret
+            await self._rest(self._sweep_s * random.uniform(0.75, 1.25))  # noqa: S311  # jitter, not a secret
+
+    async def _rest(self, seconds: float) -> None:
+        """Until the next sweep; what this process itself hears of meanwhile is brought at once."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while True:
+                    await self._news_came.wait()
+                    self._news_came.clear()
+                    for conversation_id in self._told - self._busy.keys():  # the others: at the sweep
+                        self._set_out(conversation_id, self._since, settled=False)
+                    self._told.clear()
+
+    def _set_out(self, conversation_id: str, at: int, *, settled: bool) -> None:
+        """Bring what is new in a conversation that last changed at `at`."""
+        task = asyncio.create_task(self._bring(conversation_id, at, settled=settled))
+        self._busy[conversation_id] = (task, at)
 
     def _stand_back(self) -> None:
         """Another process delivers: what this one was at comes from there."""
@@ -108,8 +133,7 @@ class Deliveries:
         changed = await self._store.changed_since(self._since - OVERLAP_MS)
         for conversation_id, at in changed.items():
             if conversation_id not in self._busy and self._done.get(conversation_id) != at:
-                task = asyncio.create_task(self._bring(conversation_id, at, settled=at < now))
-                self._busy[conversation_id] = (task, at)
+                self._set_out(conversation_id, at, settled=at < now)
         self._done = {key: at for key, at in self._done.items() if key in changed}
         await self._move_on(now)
 

@@ -25,6 +25,7 @@ from app.commands.client import is_local
 from app.public_view import iso
 from app.settings import Settings
 from app.sinks import Deliveries, NotDelivered
+from handoffs.hooks import HandoffInfo, Hooks
 from sessions.model import Event
 from sessions.store import Store
 
@@ -76,13 +77,18 @@ class Webhook:
 
 
 @asynccontextmanager
-async def delivering(settings: Settings, store: Store) -> AsyncIterator[None]:
-    """Deliver to the webhook of the settings in the background; nothing when there is none."""
+async def delivering(settings: Settings, store: Store, hooks: Hooks) -> AsyncIterator[None]:
+    """Deliver to the webhook of the settings in the background; nothing when there is none. `hooks` say what is new."""
     if settings.webhook_url is None or settings.webhook_secret is None:
         yield
         return
     webhook = Webhook(settings.webhook_url.get_secret_value(), settings.webhook_secret.get_secret_value())
     deliveries = Deliveries(store, webhook)
+
+    async def hear(info: HandoffInfo) -> None:
+        deliveries.news_of(info.conversation_id)
+
+    hooks.on_handoff(hear)
     await deliveries.start()
     try:
         yield

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
-from app.settings import SettingsInvalid, load_settings
+from app.settings import Settings, SettingsInvalid, load_settings
 from app.sinks import Deliveries, NotDelivered
 from app.webhook import Webhook, check_address, payload, webhook_id
+from app.webhook import delivering as webhook_of_settings
+from handoffs.hooks import HandoffInfo
 from sessions.connect import Backend
 from sessions.live import Live
 from sessions.model import Event, NewEvent, Owner, Position
@@ -96,6 +99,44 @@ async def test_handoff_of_a_real_turn_arrives_signed(
     assert (done["reason"], done["brief"], done["decided_by"]) == ("a refund", {"goal": "money"}, "model")
     assert done["seed_size"] > 0 and "seed" not in done
     assert len({headers["webhook-id"] for headers in receiver.headers}) == 4
+
+
+async def test_own_handoff_of_the_process_does_not_wait_for_the_next_look(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path, receiver: Receiver
+) -> None:
+    """handoffs.md 2.5: the hooks say what is new, so it arrives although nobody looks for an hour."""
+    models = {"triage": script([transfer("billing")]), "billing": script([says("ok")])}
+    router = router_for(store, live, shop(), models, tmp_path)
+    webhook = Webhook(receiver.url, SECRET)
+    deliveries = Deliveries(store, webhook, sweep_s=3600)
+
+    @router.hooks.on_handoff
+    async def hear(info: HandoffInfo) -> None:
+        deliveries.news_of(info.conversation_id)
+
+    await deliveries.start()
+    await wait_until("the first look is over", lambda: deliveries._begun and not deliveries._busy)
+    await ask(router, conversation_id, "I was charged twice")
+    await wait_until("the last step has come", lambda: STEPS[-1] in receiver.steps())
+
+    assert receiver.steps() == STEPS
+    await deliveries.stop()
+    await webhook.close()
+
+
+async def test_desk_with_the_two_settings_delivers(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path, receiver: Receiver
+) -> None:
+    """handoffs.md 2.5: URL and secret are all that an operator sets; the desk does the rest while it is open."""
+    models = {"triage": script([transfer("billing")]), "billing": script([says("ok")])}
+    router = router_for(store, live, shop(), models, tmp_path)
+    settings = Settings(data_dir=tmp_path, webhook_url=SecretStr(receiver.url), webhook_secret=SecretStr(SECRET))
+
+    async with webhook_of_settings(settings, store, router.hooks):
+        await ask(router, conversation_id, "I was charged twice")
+        await wait_until("the last step has come", lambda: STEPS[-1] in receiver.steps())
+
+    assert receiver.steps() == STEPS
 
 
 async def test_failed_delivery_comes_again_under_the_same_id_and_keeps_the_order(
