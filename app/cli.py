@@ -320,7 +320,7 @@ def _decide(
 ) -> None:
     from app.commands.approvals import decided_line
 
-    login = person or getpass.getuser()
+    login = person or _login()
     by: Any = "customer" if customer else {"id": login, "name": login}
     answer = {"verdict": verdict, "by": by, "note": note}
     found = _ask(url, key, lambda api: api.decide(conversation_id, approval_id, answer))
@@ -340,6 +340,13 @@ def _replay(run: dict[str, Any], agents: Path, as_json: bool) -> None:
     )
     if not played.same:
         raise typer.Exit(ExitCode.PROBLEMS)
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container without users
+        raise CommandFailed("nobody knows who you are here: say it with --as", ExitCode.USAGE) from None
 
 
 def _ask(url: str | None, key: str | None, question: Any) -> dict[str, Any]:

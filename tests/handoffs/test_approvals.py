@@ -17,7 +17,7 @@ from sessions.live import Live
 from sessions.model import Owner
 from sessions.store import Store
 from tests.handoffs.approving import Counted, asked, calls, desk, desk_router, said, types, write
-from tests.handoffs.desks import says, script, transfer
+from tests.handoffs.desks import agent, roster, says, script, transfer
 from tests.support import wait_until
 
 
@@ -313,6 +313,49 @@ async def test_run_that_cannot_be_taken_up_goes_to_people_and_the_customer_is_to
     assert counted.executions == []
     assert "Sorry" in next(e for e in events if e.type == "owner.changed").data["text"]
     assert "could not be taken up" in next(e for e in events if e.type == "turn.failed").data["why"]
+
+
+async def test_model_that_fails_after_the_call_leaves_its_result_with_the_agent(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path
+) -> None:
+    """handoffs.md 8, 9 and 11: the call was made, the model is down: people take over, and nothing is made again."""
+    counted = Counted(tmp_path)
+    model = script([calls("look_up", order="A-1"), calls("refund", order="A-1")], RuntimeError("the model is down"))
+    router = desk_router(store, live, desk(), counted, {"billing": model}, tmp_path)
+    await router.start()
+    await write(router, conversation_id, "refund A-1")
+    (approval,) = await asked(store, conversation_id)
+
+    await decide(store, conversation_id, approval.approval_id, "granted", by="human:ann")
+    await wait_until("people own it", lambda: owner_is(store, conversation_id, Owner.queue("support")))
+    await router.stop()
+
+    assert counted.executions == ["look_up A-1", "refund A-1"]
+    history = json.dumps(await store.history(conversation_id, "billing"))
+    assert history.count("Refunded A-1") == 1 and history.count("was charged twice") == 1
+    assert "somebody has to decide" not in history
+
+
+async def test_agent_that_left_the_roster_meanwhile_has_a_successor(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path
+) -> None:
+    """handoffs.md 8 and 11: the decision wakes a conversation whose agent is gone; its successor answers."""
+    counted = Counted(tmp_path)
+    asking = desk_router(store, live, desk(), counted, {"billing": script([calls("refund", order="A-1")])}, tmp_path)
+    await write(asking, conversation_id, "refund A-1")
+    (approval,) = await asked(store, conversation_id)
+    smaller = roster(agent("orders", transfer_to=("human:support",)), successors={"billing": "orders"})
+    heir = desk_router(store, live, smaller, counted, {"orders": script([says("Orders here.")])}, tmp_path)
+
+    await decide(store, conversation_id, approval.approval_id, "granted", by="human:ann")
+    await heir.start()
+    await said(store, conversation_id, "Orders here.")
+    await wait_until("the turn ends", lambda: heir.running == 0)
+    await heir.stop()
+
+    now = await store.get(conversation_id)
+    assert (counted.executions, now.owner, now.waiting) == ([], Owner.ai("orders"), 0)
+    assert "rest" not in now.meta
 
 
 async def test_saved_run_holds_neither_context_nor_secrets(

@@ -459,6 +459,33 @@ async def test_tool_that_needs_approval_in_the_sdk_is_decided_by_people(
     assert (await store.get(conversation_id)).owner == Owner.ai("one")
 
 
+async def test_rule_of_an_sdk_tool_says_which_calls_wait(open_router: Any, store: Store, conversation_id: str) -> None:
+    """handoffs.md 8: `needs_approval` as a function: a small refund is made at once, a large one waits for its word."""
+    done: list[int] = []
+
+    async def large(_: Any, arguments: dict[str, Any], call_id: str) -> bool:
+        return int(arguments["amount"]) > 100
+
+    @function_tool(needs_approval=large)
+    def refund(amount: int) -> str:
+        """Pay back."""
+        done.append(amount)
+        return "refunded"
+
+    small = function_call("refund", {"amount": 5}, call_id="c1")
+    big = function_call("refund", {"amount": 500}, call_id="c2")
+    model = script([small], [big], [says("Both refunded.")], [says("Soon.")])
+    router = open_router(Roster.from_agents(Agent(name="One", tools=[refund], model=model), queues=QUEUES))
+    await ask(router, conversation_id, "refund 5 and 500")
+    before = list(done)
+    (approval,) = await store.approvals(conversation_id)
+
+    await store.decide_approval(conversation_id, approval.approval_id, "granted", by="human:ann")
+    await ask(router, conversation_id, "and?", "m2")
+
+    assert (before, done) == ([5], [5, 500])
+
+
 async def test_deterministic_transfer_of_an_sdk_agent_is_an_ordered_plan(
     open_router: Any, store: Store, conversation_id: str
 ) -> None:
