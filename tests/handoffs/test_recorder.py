@@ -12,7 +12,8 @@ from agents import Model, ModelResponse, RunContextWrapper, Usage, function_tool
 from agents.testing import ModelStep, function_call
 
 from handoffs.context import TurnContext
-from handoffs.record import RunRecord, joined, tool_calls
+from handoffs.played import answers
+from handoffs.record import RunRecord, joined, outputs, tool_calls
 from handoffs.recorder import PART_CHARS, TEXT_CHARS, Recorder, digest
 from handoffs.roster import Roster
 from handoffs.router import CustomerMessage, Router
@@ -247,6 +248,22 @@ def test_a_digest_is_of_what_went_in_not_of_what_came_after() -> None:
     (call,) = json.loads(recorder.part("answered", "ai:a", "ai:a").text)["calls"]
 
     assert (call["items"], call["input"]) == (1, digest(b'[{"role":"user","content":"hello"}]'))
+
+
+def test_what_a_run_threw_away_is_counted_and_not_replayed() -> None:
+    """handoffs.md 2.8: the customer went on and the owner began again: its tokens count, its words do not."""
+    recorder = Recorder(run="7", turn="1", attempt=1, roster="r", worker="w", meta={}, values={})
+    recorder.begin(())
+    spent = Usage(requests=1, input_tokens=10, output_tokens=1)
+    recorder.call("Help.", []).answered(ModelResponse(output=[says("Too early.")], usage=spent, response_id=None))
+    recorder.again(())
+    recorder.call("Help.", []).answered(ModelResponse(output=[says("Hi.")], usage=spent, response_id=None))
+
+    (run,) = joined("c_x", [json.loads(recorder.part("answered", "ai:a", "ai:a").text)])
+
+    assert run.usage["in"] == 20 and run.whole
+    assert [item["content"][0]["text"] for item in outputs(run.parts[0])] == ["Hi."]
+    assert [call["output"][0]["content"][0]["text"] for call in answers(run.parts[0])] == ["Hi."]
 
 
 async def test_a_desk_can_keep_no_records(store: Store, live: Live, conversation_id: str, tmp_path: Path) -> None:
