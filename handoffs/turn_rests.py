@@ -18,6 +18,7 @@ from handoffs.approvals import (
 from handoffs.context import TurnContext
 from handoffs.errors import ModelFailed
 from handoffs.relay import new_message_id
+from handoffs.rested_transfer import checked_again
 from handoffs.roster import AgentSpec
 from handoffs.run import AgentRun, Said
 from handoffs.turn_base import TurnBase
@@ -99,6 +100,7 @@ class Rests(TurnBase):
     async def _go_on(
         self,
         run: AgentRun,
+        spec: AgentSpec,
         agent: Agent[TurnContext],
         context: TurnContext,
         session: IsolatedSession,
@@ -108,8 +110,8 @@ class Rests(TurnBase):
     ) -> Said:
         """The run that rested, from where it stopped. The transfer that it wished as well follows, unless refused."""
         context.released = Released(self._store, self.conversation_id, self.token, rest.turn, found.granted)
-        if not found.refused:
-            context.request = rest.request
+        if not found.refused and rest.request is not None:
+            found = checked_again(self._roster, spec, context, rest.request, found)
         try:
             state = await resumed(agent, context, rest, found)
         except Exception as error:  # the SDK cannot read a state of another version, or of an agent without this tool

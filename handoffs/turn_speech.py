@@ -107,7 +107,7 @@ class Speech(Rests):
         restart: Restart | None = None
         may_grow = reminder is None and 0 < len(self._batch) < spec.burst.cap
         if self._taken_up is not None and reminder is None:
-            said = await self._go_on(run, agent, context, session, asked, *self._taken_up)
+            said = await self._go_on(run, spec, agent, context, session, asked, *self._taken_up)
         elif may_grow and spec.burst.policy == "restart" and self._follow is not None:
             before = self._values.changes
             newest = self._batch[-1].seq
