@@ -1,4 +1,4 @@
-"""A transfer that was wished beside a call that waits: much may change before somebody decides, so it is asked again."""
+"""A transfer wished beside a call that waits: much may change before somebody decides, so it is asked again."""
 
 from __future__ import annotations
 
