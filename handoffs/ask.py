@@ -87,7 +87,8 @@ class NoAnswer(Exception):
 class Way:
     """How an agent is asked: what its model is told about its part, the arguments, and the first items it reads.
 
-    `only_reads` leaves it no tool that could change anything, so that a run that failed may be made again.
+    `only_reads` leaves it no tool that could change anything, and no shared value that it could set, so that a run that
+    failed may be made again.
     """
 
     rules: str
@@ -177,7 +178,7 @@ def tool_for(team: Team, caller: AgentSpec, asked: AgentSpec, way: Way, language
                 _may_ask(team, ctx.context, asked)
             except Unfit as why:
                 return told or Told(f"Not asked: {why}.")
-            answer, failed = await _once(runner, ctx, _view(ctx.context, caller, asked), asked, items)
+            answer, failed = await _once(runner, ctx, _view(ctx.context, caller, asked, way), asked, items)
             if not failed:
                 return answered(asked.id, answer) if isinstance(answer, Answer) else answer
             told = Told(way.failed.format(agent=asked.id, why=failed, attempts=attempt + 1))
@@ -247,14 +248,14 @@ def _may_ask(team: Team, context: TurnContext, asked: AgentSpec) -> None:
     context.asks.made += 1
 
 
-def _view(context: TurnContext, caller: AgentSpec, asked: AgentSpec) -> TurnContext:
+def _view(context: TurnContext, caller: AgentSpec, asked: AgentSpec, way: Way) -> TurnContext:
     """The turn as the asked agent may see it. It cannot transfer; values, journal and counters are the turn's."""
     now = asyncio.get_running_loop().time()
     left = (context.deadline or now + caller.limits.seconds) - now
     return replace(
         context,
         agent_id=asked.id,
-        values=context.values.seen_by(asked),
+        values=context.values.seen_by(asked, only_reads=way.only_reads),
         path=(*(context.path or (caller.id,)), asked.id),
         deadline=now + min(asked.limits.seconds, left * SHARE),
         request=None,

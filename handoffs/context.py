@@ -41,8 +41,8 @@ class Values(Protocol):
         """The readable values that are set."""
         ...
 
-    def seen_by(self, agent: AgentSpec) -> Values:
-        """The same values under the contract of `agent`, which is asked as a tool."""
+    def seen_by(self, agent: AgentSpec, *, only_reads: bool = False) -> Values:
+        """The same values under the contract of `agent`, which is asked as a tool; `only_reads`: it may set none."""
         ...
 
 

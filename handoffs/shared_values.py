@@ -11,17 +11,18 @@ from handoffs.turn_values import Draft
 
 
 class AgentValues:
-    """`handoffs.context.Values` over the turn's working copy, for one agent."""
+    """`handoffs.context.Values` over the turn's working copy, for one agent. With `only_reads` it may write nothing."""
 
-    def __init__(self, draft: Draft, roster: Roster, agent: AgentSpec) -> None:
+    def __init__(self, draft: Draft, roster: Roster, agent: AgentSpec, *, only_reads: bool = False) -> None:
         self._draft = draft
         self._roster = roster
         self._contracts = roster.desk.values
         self._agent = agent
+        self._only_reads = only_reads
 
-    def seen_by(self, agent: AgentSpec) -> AgentValues:
-        """The same working copy under the contract of `agent`."""
-        return AgentValues(self._draft, self._roster, agent)
+    def seen_by(self, agent: AgentSpec, *, only_reads: bool = False) -> AgentValues:
+        """The same working copy under the contract of `agent`; what may only read gives only reading on."""
+        return AgentValues(self._draft, self._roster, agent, only_reads=only_reads or self._only_reads)
 
     @property
     def readable(self) -> tuple[str, ...]:
@@ -58,8 +59,9 @@ class AgentValues:
         return self._draft.update(key, checked)
 
     def _may_write(self, key: str) -> None:
-        if key not in self._agent.values.write:
-            raise ValueNotAllowed(key, agent_id=self._agent.id, action="write", allowed=self._agent.values.write)
+        allowed = () if self._only_reads else self._agent.values.write
+        if key not in allowed:
+            raise ValueNotAllowed(key, agent_id=self._agent.id, action="write", allowed=allowed)
 
     def _fits(self, key: str, value: Any) -> None:
         why = self._contracts[key].why_not(value) if key in self._contracts else "desk.yaml has no contract for it"

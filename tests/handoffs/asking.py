@@ -84,7 +84,7 @@ class NoValues:
     def known(self) -> Any:
         return iter(())
 
-    def seen_by(self, agent: Any) -> NoValues:
+    def seen_by(self, agent: Any, *, only_reads: bool = False) -> NoValues:
         return self
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import function_tool
-from agents.testing import function_call
+from agents import RunContextWrapper, function_tool
+from agents.testing import ModelStep, function_call
 
+from handoffs.context import TurnContext
 from handoffs.delegate import contract_in
+from handoffs.errors import ValueNotAllowed
 from handoffs.typed import Unfit
 from sessions.live import Live
 from sessions.model import Owner
@@ -72,6 +75,89 @@ async def test_parts_may_only_look_things_up(store: Store, live: Live, conversat
     assert [tool.name for tool in prices.calls[0].tools] == ["look_up"]
     assert [tool.name for tool in stock.calls[0].tools] == []
     assert "Answer: 49" in str(boss.calls[1].input)
+
+
+@pytest.mark.parametrize("how", ["set", "increment", "update"])
+async def test_a_part_sets_no_shared_value(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path, how: str
+) -> None:
+    """handoffs.md 1 (delegation): a read-only tool that writes is refused, also where the agent's own file allows it."""
+
+    @function_tool
+    async def look_up(ctx: RunContextWrapper[TurnContext]) -> str:
+        """Look up."""
+        values = ctx.context.values
+        changes = {
+            "set": lambda: values.set("count", 7),
+            "increment": lambda: values.increment("count"),
+            "update": lambda: values.update("count", lambda _: 7),
+        }
+        try:
+            changes[how]()
+        except ValueNotAllowed as refused:
+            return str(refused)
+        return "written"
+
+    counting = roster(
+        agent("boss", delegate={"to": ("prices",)}, transfer_to=("human:support",)),
+        agent("prices", tools=("look_up",), read_only=("look_up",), values={"write": ("count",)}),
+        values={"count": {"type": "integer"}},
+    )
+    prices = script([calls("look_up")], [says("49")])
+    models = {"boss": script([delegates("prices")], [says("49 euros.")]), "prices": prices}
+    router = with_tools(router_for(store, live, counting, models, tmp_path), {"prices": (look_up,)})
+
+    await said(router, conversation_id)
+
+    assert told(prices) == "agent 'prices' may not write the value 'count'; it may write: none"
+    assert await store.values(conversation_id) == {}
+
+
+async def test_a_part_that_uses_up_its_model_calls_is_a_gap(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path
+) -> None:
+    """handoffs.md 1 (delegation, budgets): the limit of the part's own file ends it, in each attempt."""
+
+    @function_tool
+    async def look_up() -> str:
+        """Look up."""
+        return "no news"
+
+    busy = roster(
+        agent("boss", delegate={"to": ("prices",)}, transfer_to=("human:support",)),
+        agent("prices", tools=("look_up",), read_only=("look_up",), limits={"model_calls": 2}),
+    )
+    boss = script([delegates("prices")], [says("I have no price.")])
+    prices = script(*([calls("look_up")] for _ in range(4)))
+    router = with_tools(
+        router_for(store, live, busy, {"boss": boss, "prices": prices}, tmp_path), {"prices": (look_up,)}
+    )
+
+    events = await said(router, conversation_id)
+
+    assert "A gap: prices delivered nothing in 2 attempts (it used up its 2 model calls)." in told(boss)
+    assert len(prices.calls) == 4
+    assert answers(events) == [("ai:boss", "I have no price.")]
+
+
+async def test_a_part_that_is_too_slow_is_a_gap(store: Store, live: Live, conversation_id: str, tmp_path: Path) -> None:
+    """handoffs.md 1 (delegation, budgets): after its seconds it is cut off, and the caller answers without it."""
+
+    async def never(_: Any) -> ModelStep:
+        await asyncio.Event().wait()
+        raise AssertionError("nobody waits for this")
+
+    slow = roster(
+        agent("boss", delegate={"to": ("prices",), "attempts": 1}, transfer_to=("human:support",)),
+        agent("prices", limits={"seconds": 1}),
+    )
+    boss = script([delegates("prices")], [says("I have no price.")])
+    router = router_for(store, live, slow, {"boss": boss, "prices": script(ModelStep.respond(never))}, tmp_path)
+
+    events = await said(router, conversation_id)
+
+    assert "A gap: prices delivered nothing in 1 attempts (nothing came within 1 seconds)." in told(boss)
+    assert answers(events) == [("ai:boss", "I have no price.")]
 
 
 async def test_failed_part_is_tried_again(store: Store, live: Live, conversation_id: str, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class SharedValues(dict[str, Any]):
     def known(self) -> Iterator[tuple[str, Any]]:
         return iter(self.items())
 
-    def seen_by(self, agent: AgentSpec) -> SharedValues:
+    def seen_by(self, agent: AgentSpec, *, only_reads: bool = False) -> SharedValues:
         return self
 
 
