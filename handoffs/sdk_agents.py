@@ -37,6 +37,7 @@ OWN = {
     "tools": "give them to the agent: Agent(tools=[...])",
     "guardrails": "give them to the agent: Agent(input_guardrails=[...], output_guardrails=[...])",
     "model": "give it to the agent: Agent(model=...)",
+    "delegate": "nothing holds an agent of the SDK to looking things up; let it be asked: ask=[...]",
 }
 TARGETS = ("transfer_to", "ask", "host", "then", "returns_to", "on_error")
 NAMED = frozenset({"to", "specialists"})  # keys inside of those that name agents

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,13 +82,13 @@ async def test_parts_may_only_look_things_up(store: Store, live: Live, conversat
 async def test_a_part_sets_no_shared_value(
     store: Store, live: Live, conversation_id: str, tmp_path: Path, how: str
 ) -> None:
-    """handoffs.md 1 (delegation): a read-only tool that writes is refused, also where the agent's own file allows it."""
+    """handoffs.md 1 (delegation): a read-only tool that writes is refused, whatever the agent's own file allows."""
 
     @function_tool
     async def look_up(ctx: RunContextWrapper[TurnContext]) -> str:
         """Look up."""
         values = ctx.context.values
-        changes = {
+        changes: dict[str, Callable[[], object]] = {
             "set": lambda: values.set("count", 7),
             "increment": lambda: values.increment("count"),
             "update": lambda: values.update("count", lambda _: 7),

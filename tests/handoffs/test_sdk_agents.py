@@ -669,6 +669,9 @@ def test_wrong_routes_are_refused_with_field_and_allowed_values() -> None:
     )
     assert "agent 'One': tools: give them to the agent" in problems(with_route(one, tools=["x"]))
     assert "agent 'One': guardrails: give them to the agent" in problems(with_route(one, guardrails=["x"]))
+    assert "agent 'One': delegate: nothing holds an agent of the SDK to looking things up" in problems(
+        with_route(one, delegate={"to": ["two"]}), Agent(name="Two")
+    )
     assert "the desk: queue: unknown field; did you mean `queues`?" in problems(one, queue={})
     assert "say what the customer reads of it" in problems(Agent(name="One", output_type=Escalation))
 
