@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from handoffs.call_notes import under_way
 from handoffs.policy import Decide, Decision, Refused
 from handoffs.recorder import Call, Recorder
 from handoffs.roster import AgentSpec
@@ -86,6 +87,7 @@ class TurnContext:
 
     `language` is the customer's (a code from desk.yaml); `data_dir` is a folder that tools may keep files in;
     `idempotency_key` is the same when this turn is run again after a crash, and different for each tool call.
+    `turn_id` names the messages that are being answered, `step` this owner's work on them up to its next commit.
 
     An agent that is asked as a tool has a context of its own. `path` then leads to it from the owner, `deadline` (of
     the event loop's clock, 0: none) is when it must have answered. `observe(kind, data)` tells observers what happens
@@ -102,6 +104,7 @@ class TurnContext:
     values: Values
     data_dir: Path
     turn_id: str = ""
+    step: str = ""
     variables: dict[str, str] = field(default_factory=dict)
     request: TransferRequest | None = None
     refusals: list[dict[str, str]] = field(default_factory=list)
@@ -121,6 +124,11 @@ class TurnContext:
     released: Released | None = None
 
     def idempotency_key(self, tool_name: str, arguments: str) -> str:
-        """A key for an outside system, stable across re-runs of the same call in the same turn."""
-        digest = hashlib.sha256(f"{tool_name}\x00{arguments}".encode()).hexdigest()[:24]
+        """A key for an outside system, stable across re-runs of the same call in the same turn.
+
+        Two calls have two keys, also with equal arguments; only equal calls of a tool under `read_only` share one.
+        """
+        call = under_way()
+        facts = (tool_name, arguments, self.step, self.agent_id, call.name if call is not None else "")
+        digest = hashlib.sha256("\x00".join(facts).encode()).hexdigest()[:24]
         return f"{self.conversation_id}:{self.turn_id}:{digest}"

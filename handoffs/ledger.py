@@ -16,6 +16,7 @@ from typing import Any
 from agents import FunctionTool
 from agents.tool_context import ToolContext
 
+from handoffs.call_notes import noting
 from handoffs.context import TurnContext
 from handoffs.tools import with_invocation
 from handoffs.transfer import Brief, TransferRequest
@@ -65,6 +66,14 @@ def digest(arguments: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
+def nth(key: str) -> str:
+    """Which of equal calls `key` names: a number, or the id of its approval.
+
+    The arguments stay out of it: a model words them anew, and what counts of them only the tool knows.
+    """
+    return key.rpartition(":")[2]
+
+
 def journalled(tool: FunctionTool, people: str) -> FunctionTool:
     """The same tool for the model, made at most once per call; `people` get the conversation when nobody can tell."""
 
@@ -88,7 +97,8 @@ async def call_once(tool: FunctionTool, people: str, ctx: ToolContext[TurnContex
         return unknown_outcome(ctx.context, tool.name, arguments, people, ctx.tool_call_id)
     if not must_run:
         return earlier
-    result = await tool.on_invoke_tool(ctx, arguments)
+    with noting(nth(key)):
+        result = await tool.on_invoke_tool(ctx, arguments)
     await ledger.finish(key, str(result))
     return result
 

@@ -41,6 +41,7 @@ class Turn(Speech, Moves):
     async def _step_once(self, session: IsolatedSession) -> IsolatedSession:
         spec = self._team.spec(session.agent_id)
         self._take_batch(spec)
+        self._name_step()
         self._record.begin(self._batch)
         self._read_language()
         if spec is None or spec.disabled:

@@ -89,8 +89,9 @@ class TurnBase:
             f"{self.conversation_id}{MARK}{grant.token.epoch}",
             on=grant.conversation.watched_until > grant.token.epoch,  # an epoch is the time of its claim, or later
         )
-        self._values = TurnValues(store, grant, self._turn_id, self._roster.desk.values, self._state)
         self._tenure = grant.conversation.tenure
+        self._place = f"{self._turn_id}:{self._tenure}"
+        self._values = TurnValues(store, grant, self._turn_id, self._roster.desk.values, self._state)
         self._undecided = grant.conversation.asks
         self._asked: tuple[str, ...] = ()  # approvals of this turn, whatever became of them
         self._taken_up: tuple[Rest, Answers] | None = None  # the run that the next step goes on with
@@ -136,6 +137,18 @@ class TurnBase:
     def _take_batch(self, spec: AgentSpec | None) -> None:
         rule = spec.burst if spec is not None else Burst()
         self._batch = self._pending[: self._held] if self._held else batch(rule, self._pending)
+
+    def _name_step(self) -> None:
+        """Name the turn after its messages, and this part of it up to the next commit: the same whoever runs it again.
+
+        A commit in between takes the messages away, changes the owner, or rests on more or fewer questions.
+        """
+        turn = str(self._batch[0].seq) if self._batch else self._turn_id
+        if turn != self._turn_id:
+            self._turn_id, self._asked = turn, ()
+        rest = self._taken_up[0] if self._taken_up is not None else None
+        self._place = f"{turn}:{self._tenure}" + (f":{len(rest.ids)}:{len(rest.calls)}" if rest else "")
+        self._values.begin(turn, self._place)
 
     def _message(self, spec: AgentSpec, said: Said) -> NewEvent:
         name = self._roster.display_name(spec.id, self._state.language)

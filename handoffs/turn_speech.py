@@ -87,6 +87,7 @@ class Speech(Rests):
             values=AgentValues(self._values, self._roster, spec),
             data_dir=self._team.data_dir,
             turn_id=self._turn_id,
+            step=self._place,
             variables=dict(self._roster.desk.variables),
             ledger=ledger,
             recorder=self._record,

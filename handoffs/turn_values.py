@@ -50,6 +50,7 @@ class TurnValues:
         self._store = store
         self._conversation_id = grant.conversation_id
         self._turn_id = turn_id
+        self._place = turn_id
         self._customer_id = state.customer
         self._elsewhere = {key: spec.lifetime for key, spec in contracts.items() if spec.lifetime != "conversation"}
         self._own = ValuesDraft(grant.values)
@@ -64,6 +65,10 @@ class TurnValues:
         if self._customer_id and "customer" in self._elsewhere.values():
             found = await self._store.customer_values(self._customer_id)
             self._customer, self._generation = ValuesDraft(found.values), found.generation
+
+    def begin(self, turn_id: str, place: str) -> None:
+        """An owner begins to work on the messages of this turn; `place` names the work up to its next commit."""
+        self._turn_id, self._place = turn_id, place
 
     def _draft(self, key: object) -> ValuesDraft:
         """Where a key lives. A value of the customer stays with the conversation when nobody knows the customer."""
