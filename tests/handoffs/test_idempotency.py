@@ -141,7 +141,7 @@ async def test_call_after_an_approval_has_another_key_than_the_equal_one_before(
 async def test_call_that_is_made_again_after_a_crash_has_the_same_key(
     store: Store, live: Live, conversation_id: str, tmp_path: Path
 ) -> None:
-    """handoffs.md 9: the worker dies in the turn's second answer, and its journal with it; the reason is worded anew."""
+    """handoffs.md 9: the worker dies in the second answer, with its journal; the reason is worded anew."""
     keyed, first = Keyed(held=True), GatedModel("One.", hold_after=0)
     short = Store(store.backend, lease_ms=400)
     dying_model = InTurn(first, script([calls("order", reason="thirst")]))
