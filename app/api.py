@@ -29,7 +29,7 @@ from app.api_models import (
 )
 from app.desk import Desk
 from app.identity import IdentityError, Session, new_id, same_secret
-from handoffs.router import Person, message_id
+from handoffs.people import Person, message_id
 from sessions.errors import StoreError
 from sessions.model import Token
 

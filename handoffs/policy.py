@@ -53,8 +53,8 @@ def owner_of(target: str) -> Owner:
 
 
 def target_of(owner: Owner) -> str:
-    """The target that names this owner in agent files."""
-    return owner.id if owner.kind == "ai" else HUMAN + owner.id
+    """The target that names this owner in agent files; a person, whom no file names, is their login."""
+    return HUMAN + owner.id if owner.kind == "queue" else owner.id
 
 
 def unmet(agent: AgentSpec, has_value: HasValue) -> tuple[str, ...]:

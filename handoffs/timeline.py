@@ -171,8 +171,8 @@ class _Reader:
 
         A plan that ends with people is the exception: the agent did answer.
         """
-        to_people = str(event.data.get("to", "")).startswith(HUMAN)
-        if event.at != self._credited_at or (event.data.get("decided_by") == "rule" and to_people):
+        ends_plan = event.data.get("decided_by") == "rule" and str(event.data.get("to", "")).startswith(HUMAN)
+        if event.at != self._credited_at or not event.by.startswith("ai:") or ends_plan:
             return
         now.answered -= self._credited
         self._waiting += self._credited

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from sessions.approvals import Approvals
-from sessions.base import REQUEST_TTL_S
+from sessions.base import REQUEST_TTL_S, handed
 from sessions.cancellation import shielded
 from sessions.errors import UnknownConversation
 from sessions.keys import MAX_LEASE_MS, SHARDS, Keys, due_key
-from sessions.model import Attention, Conversation, Rescue, What
+from sessions.model import Attention, Conversation, Owner, Rescue, What
 from sessions.reads import Reads
 from sessions.scripts import compact
 
@@ -59,7 +59,7 @@ class Attend(Approvals, Reads):
         """
         keys = Keys.of(conversation_id)
         while True:
-            reply = await shielded(self._expire(keys, rescue, max_attempts))
+            reply, rescues = await shielded(self._expire(keys, rescue, max_attempts))
             if reply[0] != "AGAIN":  # else: another offer than the one that was read is pending now
                 break
         if reply[0] == "ASK":
@@ -68,24 +68,28 @@ class Attend(Approvals, Reads):
         if reply[0] == "OFFER":
             return Attention(What.OFFER_EXPIRED, reply[1])
         if reply[0] == "MOVED":
-            return Attention(What.MOVED, reply[1])
+            previous = Owner.parse(reply[4])
+            return Attention(What.MOVED, reply[1], epoch=int(reply[2]), previous=previous, rescue=rescues[reply[1]])
         if reply[0] == "LIVE":
             return Attention(What.LIVE, retry_ms=int(reply[1]))
         return Attention(What.READY if reply[0] == "READY" else What.NOTHING)
 
-    async def _expire(self, keys: Keys, rescue: Rescuer, max_attempts: int) -> list[Any]:
+    async def _expire(
+        self, keys: Keys, rescue: Rescuer, max_attempts: int
+    ) -> tuple[list[Any], dict[str, Rescue | None]]:
         conversation = await self._glance(keys)
         offer = conversation.offer if conversation else ""
+        rescues = {why: rescue(conversation, why) if conversation else None for why in ("human_lost", "poison")}
         where: list[str] = []
-        for why in ("human_lost", "poison"):
-            found = rescue(conversation, why) if conversation else None
-            where += [found.queue_id, compact(found.change)] if found else ["", ""]
-        return await self._call(
+        for found in rescues.values():
+            where += [found.queue_id, compact(found.change), handed(found.handing)] if found else ["", "", ""]
+        reply = await self._call(
             "expire",
             keys,
             [max_attempts, offer, REQUEST_TTL_S, compact({"offer": offer}), *where],
             more=[keys.idempotency(f"offer:{offer or '-'}")],
         )
+        return reply, rescues
 
     async def _glance(self, keys: Keys) -> Conversation | None:
         try:

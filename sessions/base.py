@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sessions.cancellation import obedient
@@ -73,6 +73,12 @@ def checked_wait(field: str, ms: int) -> int:
     if not 0 < ms <= MAX_WAIT_MS:
         raise ValueError(f"{field}: {ms} is not allowed; 1 to {MAX_WAIT_MS} ms are")
     return ms
+
+
+def handed(data: Mapping[str, Any] | None) -> str:
+    """The data of a handoff's records as the scripts take it, which add `from`: they alone know who owns at that
+    moment. Empty: there are no records."""
+    return compact(data) if data else ""
 
 
 def event_rows(events: Iterable[NewEvent]) -> list[tuple[str, str, str]]:

@@ -301,19 +301,29 @@ class What(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """What `attend` did. `why` is human_lost or poison when moved, else the id of the offer or approval."""
+    """What `attend` did. `why` is human_lost or poison when moved, else the id of the offer or approval.
+
+    When moved: `epoch` is the new one, `previous` owned before, `rescue` is what was followed.
+    """
 
     what: What
     why: str = ""
     retry_ms: int = 0
+    epoch: int = 0
+    previous: Owner | None = None
+    rescue: Rescue | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Rescue:
-    """Where a conversation goes that its owner has left: a human queue, and the data of `owner.changed`."""
+    """Where a conversation goes that its owner has left: a human queue, and the data of `owner.changed`.
+
+    `handing` is the data of the records of the handoff, without `from`; without it there are none.
+    """
 
     queue_id: str
     change: Mapping[str, Any]
+    handing: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

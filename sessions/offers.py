@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sessions.base import PRESENCE_MS, REQUEST_TTL_S, Arguments, StoreBase, checked_wait, new_fence
+from sessions.base import PRESENCE_MS, REQUEST_TTL_S, Arguments, StoreBase, checked_wait, handed, new_fence
 from sessions.cancellation import shielded
 from sessions.errors import NotOffered, OfferGone, OfferPending
 from sessions.keys import Keys, checked_id
@@ -81,10 +81,13 @@ class Offers(StoreBase):
         person_id: str,
         *,
         change: Mapping[str, Any],
+        handing: Mapping[str, Any] | None = None,
         fence: str = "",
         presence_ms: int = PRESENCE_MS,
     ) -> Taken:
         """The person becomes the owner. `change` is the data of `owner.changed`; `fence` repeats a call that was lost.
+
+        `handing` is the data of the records of the handoff, without `from`; without it there are none.
 
         Raises OfferGone (too late, answered or void: nothing changed), NotOffered, ConversationClosed.
         """
@@ -97,6 +100,7 @@ class Offers(StoreBase):
             presence_ms,
             compact(change),
             REQUEST_TTL_S,
+            handed(handing),
         ]
         reply = await shielded(self._call("accept", keys, args, more=[_key(keys, offer_id)]))
         self._raise_gone(conversation_id, offer_id, reply)

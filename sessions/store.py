@@ -20,6 +20,7 @@ from sessions.base import (
     REQUEST_TTL_S,
     Arguments,
     event_rows,
+    handed,
     item_rows,
     new_fence,
     question_rows,
@@ -304,6 +305,7 @@ class Store(Attend, Offers, Approvals, Journal, Customers, Positions, Runs, Watc
         person_id: str,
         *,
         change: Mapping[str, Any],
+        handing: Mapping[str, Any] | None = None,
         expected_epoch: int | None = None,
         force: bool = False,
         presence_ms: int = PRESENCE_MS,
@@ -312,6 +314,8 @@ class Store(Attend, Offers, Approvals, Journal, Customers, Positions, Runs, Watc
         """A person takes the conversation now. OwnerBusy when another live person has it (unless `force`).
 
         They hold it for `presence_ms`, renewed by `renew` and by each `commit`. `fence` repeats a call that was lost.
+        `handing` is the data of the records of the handoff, without `from`: none are written without it, nor when the
+        person owns already.
         """
         keys = Keys.of(conversation_id)
         checked_id("person_id", person_id)
@@ -322,7 +326,7 @@ class Store(Attend, Offers, Approvals, Journal, Customers, Positions, Runs, Watc
                 keys.common,
                 [
                     *(conversation_id, keys.channel, person_id, fence, presence_ms),
-                    *("" if expected_epoch is None else expected_epoch, int(force), compact(change)),
+                    *("" if expected_epoch is None else expected_epoch, int(force), compact(change), handed(handing)),
                 ],
             )
         )

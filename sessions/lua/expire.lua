@@ -2,7 +2,8 @@
 -- KEYS 10 idem of the offer that the caller saw
 -- ARGV 3 max attempts, 4 id of that offer, 5 idem ttl s, 6 data of offer.expired,
 --      7 queue for a person who is gone, 8 data of owner.changed ('' = leave the conversation with them),
---      9 queue for a turn that never ends, 10 data of owner.changed ('' = go on trying)
+--      9 data of the handoff's records without `from` ('' = none),
+--      10 queue for a turn that never ends, 11 data of owner.changed ('' = go on trying), 12 as 9
 local o = load_own()
 if not o or o.st ~= 'open' then
   redis.call('ZREM', DUE, CID)
@@ -23,18 +24,18 @@ if (o.kind == 'human' or o.kind == 'ai') and live(o, now) then
   return {'LIVE', int(o.lease - now)}
 end
 local work = o.kind == 'ai' and has_work(o)
-local why, queue, data
+local why, queue, data, rest
 if o.kind == 'human' then
-  why, queue, data = 'human_lost', ARGV[7], ARGV[8]
+  why, queue, data, rest = 'human_lost', ARGV[7], ARGV[8], ARGV[9]
 elseif work and o.att >= tonumber(ARGV[3]) then
-  why, queue, data = 'poison', ARGV[9], ARGV[10]
+  why, queue, data, rest = 'poison', ARGV[10], ARGV[11], ARGV[12]
 end
 if why and data ~= '' then
-  change_owner(o, now, 'queue', queue, 'system', data)
+  local from = hand_over(o, now, 'queue', queue, 'system', data, rest)
   save(o)
   schedule(o, now)
   redis.call('PUBLISH', REVOKED, CID)
-  return {'MOVED', why, o.epoch, int(o.seq)}
+  return {'MOVED', why, o.epoch, int(o.seq), from}
 end
 reschedule(o, now, true)
 return {work and 'READY' or 'NOOP'}

@@ -192,9 +192,25 @@ local function change_owner(o, now, kind, id, by, data, run)
   return event, from
 end
 
--- A person becomes the owner and is present for a while.
-local function change_to_person(o, now, person, fence, presence_ms, data)
-  local _, from = change_owner(o, now, 'human', person, 'human:' .. person, data)
+-- One step of a handoff, as a record of its own. `rest` is its data without `from`, which is settled here; '' for none.
+local function step(o, now, name, by, from, rest)
+  if rest ~= '' then append(o, now, 'handoff.' .. name, by, '{"from":"' .. from .. '",' .. rest:sub(2)) end
+end
+
+-- The owner changes, and each step of the handoff is recorded. Returns who owned before. The caller saves.
+local function hand_over(o, now, kind, id, by, data, rest)
+  local target = o.kind == 'queue' and 'human:' .. o.owner or o.owner -- as agent files name it
+  step(o, now, 'requested', by, target, rest)
+  step(o, now, 'accepted', by, target, rest)
+  local _, from = change_owner(o, now, kind, id, by, data)
+  step(o, now, 'completed', by, target, rest)
+  return from
+end
+
+-- A person becomes the owner and is present for a while. Who takes what they have already is handed nothing.
+local function change_to_person(o, now, person, fence, presence_ms, data, rest)
+  local me_again = me(o) == 'human:' .. person
+  local from = hand_over(o, now, 'human', person, 'human:' .. person, data, me_again and '' or rest)
   o.fence, o.presence, o.lease = fence, math.min(tonumber(presence_ms), MAX_LEASE), lease_end(now, presence_ms)
   save(o)
   redis.call('HSET', OWN, 'before', from) -- what the same call again is answered with

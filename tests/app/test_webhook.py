@@ -25,7 +25,7 @@ from sessions.model import Event, NewEvent, Owner, Position
 from sessions.store import Store
 from tests.app.receiver import SECRET, Receiver, receiving
 from tests.handoffs.desks import router_for, says, script, shop, transfer
-from tests.handoffs.test_router import ask
+from tests.handoffs.test_router import ANN, ask
 from tests.sessions.test_store import granted
 from tests.support import SCALE, wait_until
 
@@ -122,6 +122,23 @@ async def test_own_handoff_of_the_process_does_not_wait_for_the_next_look(
     assert receiver.steps() == STEPS
     await deliveries.stop()
     await webhook.close()
+
+
+async def test_takeover_and_hand_back_arrive_step_by_step(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path, receiver: Receiver
+) -> None:
+    """handoffs.md 2.5: the webhook hears what people do as it hears what agents do."""
+    router = router_for(store, live, shop(), {"triage": script([says("Hello.")])}, tmp_path)
+    await ask(router, conversation_id, "hello")
+
+    async with delivering(store, receiver.url):
+        taken = await router.take(conversation_id, person=ANN)
+        await router.hand_back(conversation_id, taken.token, ANN, "billing", "paid twice")
+        await wait_until("the last step has come", lambda: receiver.steps().count(STEPS[-1]) == 2)
+
+    assert receiver.steps() == [*STEPS, *STEPS]
+    parts = [(body["data"]["from"], body["data"]["to"]) for body in receiver.taken if body["type"] == STEPS[-1]]
+    assert parts == [("triage", "ann"), ("ann", "billing")]
 
 
 async def test_desk_with_the_two_settings_delivers(

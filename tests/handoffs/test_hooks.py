@@ -106,14 +106,15 @@ async def test_hand_back_by_a_person_is_told(store: Store, live: Live, conversat
     """handoffs.md 10: a person who gives the conversation to an agent completes a handoff too."""
     told: list[HandoffInfo] = []
     router = router_for(store, live, shop(), {"triage": script([says("Hello.")])}, tmp_path)
-    router.hooks.on_handoff(told.append)
     await ask(router, conversation_id, "hello")
     taken = await router.take(conversation_id, person=ANN)
+    router.hooks.on_handoff(told.append)
 
     await router.hand_back(conversation_id, taken.token, ANN, "billing", "paid twice")
-    await wait_until("it is told", lambda: told)
+    await wait_until("the last step is told", lambda: told and told[-1].step == "completed")
 
-    (done,) = told
+    assert [info.step for info in told] == ["requested", "accepted", "completed"]
+    done = told[-1]
     assert (done.step, done.to, done.reason, done.decided_by) == ("completed", "billing", "paid twice", "person")
 
 

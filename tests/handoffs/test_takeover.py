@@ -90,10 +90,10 @@ async def test_takeover_mid_stream_lets_no_character_through(
         await router.take(conversation_id, person=ANN)
         model.gate.set()
         await wait_until("the turn ends", lambda: router.running == 0)
-        await wait_until("the takeover is seen", lambda: "owner.changed" in watcher.types())
+        await wait_until("the takeover is seen", lambda: "handoff.completed" in watcher.types())
 
-    assert watcher.types()[-2:] == ["msg.retracted", "owner.changed"]
-    assert watcher.seen[-1].owner_to == "human:ann"  # type: ignore[union-attr]  # types() just said that it is an event
+    assert watcher.types()[-3:] == ["msg.retracted", "owner.changed", "handoff.completed"]
+    assert watcher.seen[-2].owner_to == "human:ann"  # type: ignore[union-attr]  # types() just said that it is an event
     conversation = await store.get(conversation_id)
     assert (conversation.owner, conversation.waiting) == (Owner.human("ann"), 1)
     assert await store.history(conversation_id, "triage") == ()
