@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,6 +34,10 @@ class Values(Protocol):
         """Set `key` to `change(old)`; what it is then. `change` is called again when others changed it meanwhile."""
         ...
 
+    def again(self, changes: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+        """Make the changes that an earlier attempt noted; the keys that others changed since, which are left alone."""
+        ...
+
     def is_set(self, key: str) -> bool:
         """Whether `key` has a true value; asked by entry conditions, whoever may read it."""
         ...
@@ -54,7 +58,7 @@ class Ledger(Protocol):
 
     async def begin(self, key: str) -> tuple[bool, Any]: ...
 
-    async def finish(self, key: str, result: str) -> str: ...
+    async def finish(self, key: str, result: Any) -> Any: ...
 
 
 class Released(Protocol):

@@ -28,13 +28,17 @@ log = logging.getLogger("frontdesk.ledger")
 
 
 class Ledger:
-    """One run's view of the journal: names calls, asks before, records after. StaleOwner stops a stale worker."""
+    """One run's view of the journal: names calls, asks before, records after. StaleOwner stops a stale worker.
 
-    def __init__(self, store: Store, conversation_id: str, token: Token) -> None:
+    `settled` are the calls whose changes of shared values are in the turn's working copy; its runs share it.
+    """
+
+    def __init__(self, store: Store, conversation_id: str, token: Token, settled: set[str] | None = None) -> None:
         self._store = store
         self._conversation_id = conversation_id
         self._token = token
         self._made: Counter[str] = Counter()
+        self._settled = set() if settled is None else settled
 
     @property
     def used(self) -> bool:
@@ -48,13 +52,17 @@ class Ledger:
         return f"{name}:{self._made[name]}"
 
     async def begin(self, key: str) -> tuple[bool, Any]:
-        """Whether the call must be made now; else the result it gave. Raises StaleOwner, CallUnfinished."""
+        """Whether the call must be made now; else what it gave, see `call_once`. Raises StaleOwner, CallUnfinished."""
         begun = await self._store.begin_call(self._conversation_id, self._token, key)
+        known = key in self._settled
+        self._settled.add(key)
+        if known and isinstance(begun.result, dict):
+            return begun.run, begun.result["text"]
         return begun.run, begun.result
 
-    async def finish(self, key: str, result: str) -> str:
+    async def finish(self, key: str, result: Any) -> Any:
         """Keep the result of a call that was made."""
-        return str(await self._store.finish_call(self._conversation_id, self._token, key, result))
+        return await self._store.finish_call(self._conversation_id, self._token, key, result)
 
 
 def digest(arguments: str) -> str:
@@ -86,7 +94,11 @@ def journalled(tool: FunctionTool, people: str) -> FunctionTool:
 
 
 async def call_once(tool: FunctionTool, people: str, ctx: ToolContext[TurnContext], arguments: str, key: str) -> Any:
-    """Make the call that the journal knows as `key`, unless an earlier attempt made it; without a journal, make it."""
+    """Make the call that the journal knows as `key`, unless an earlier attempt made it; without a journal, make it.
+
+    Shared values that it changed are kept with its result, `{"text", "changes"}`: what an earlier attempt changed went
+    with that attempt, so it is changed again when the result is given again.
+    """
     ledger = ctx.context.ledger
     if ledger is None:
         return await tool.on_invoke_tool(ctx, arguments)
@@ -96,11 +108,25 @@ async def call_once(tool: FunctionTool, people: str, ctx: ToolContext[TurnContex
         log.warning("%s", error)
         return unknown_outcome(ctx.context, tool.name, arguments, people, ctx.tool_call_id)
     if not must_run:
-        return earlier
-    with noting(nth(key)):
+        return given_again(ctx.context, earlier)
+    with noting(nth(key)) as notes:
         result = await tool.on_invoke_tool(ctx, arguments)
-    await ledger.finish(key, str(result))
+    await ledger.finish(key, {"text": str(result), "changes": notes.changes} if notes.changes else str(result))
     return result
+
+
+def given_again(context: TurnContext, earlier: Any) -> Any:
+    """The recorded result of a call, after its changes of shared values are made in this attempt as well."""
+    if not isinstance(earlier, dict):
+        return earlier
+    lost = context.values.again(earlier["changes"])
+    if not lost:
+        return earlier["text"]
+    log.warning(
+        "%s: not changed again, after others or against the contract: %s", context.conversation_id, ", ".join(lost)
+    )
+    why = "Somebody else has changed it since, or it is not allowed any more."
+    return f"{earlier['text']}\n(Not kept: {', '.join(lost)}. {why})"
 
 
 def unknown_outcome(context: TurnContext, tool_name: str, arguments: str, people: str, call_id: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from handoffs.call_notes import under_way
 from handoffs.errors import ValueInvalid, ValueNotAllowed
 from handoffs.roster import AgentSpec, Roster
 from handoffs.turn_values import Draft
@@ -38,17 +39,25 @@ class AgentValues:
         self._may_write(key)
         self._fits(key, value)
         self._draft.set(key, value)
+        self._note_set(key, value)
 
     def increment(self, key: str, by: int | float = 1) -> int | float:
         """Count a value up (one that is not set counts as 0) and give what it is now, as far as this turn knows."""
         contract = self._contracts.get(key)
         if contract is not None and contract.type not in ("integer", "number"):
             raise ValueInvalid(key, f"only an integer or a number can be counted up, and it is a {contract.type}")
-        counted: int | float = self.update(key, lambda value: (value or 0) + by)
+        counted: int | float = self._update(key, lambda value: (value or 0) + by)
+        if (notes := under_way()) is not None:
+            notes.changes.append({"key": key, "by": by})
         return counted
 
     def update(self, key: str, change: Callable[[Any], Any]) -> Any:
         """Set a value to what `change` makes of it. ValueNotAllowed and ValueInvalid as `set`."""
+        changed = self._update(key, change)
+        self._note_set(key, changed)
+        return changed
+
+    def _update(self, key: str, change: Callable[[Any], Any]) -> Any:
         self._may_write(key)
 
         def checked(value: Any) -> Any:
@@ -57,6 +66,30 @@ class AgentValues:
             return changed
 
         return self._draft.update(key, checked)
+
+    def _note_set(self, key: str, value: Any) -> None:
+        if (notes := under_way()) is not None:
+            notes.changes.append({"key": key, "value": value, "rev": self._draft.stored(key).rev})
+
+    def again(self, changes: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+        """Make noted changes of an earlier attempt: numbers are counted on what is stored now, others are set again.
+
+        A value that somebody else set since then stays theirs, as it would if they had done it after the commit, and so
+        does one that the contract no longer lets this agent write. Their keys are given back.
+        """
+        lost = []
+        for change in changes:
+            key = str(change["key"])
+            try:
+                if "by" in change:
+                    self.increment(key, change["by"])
+                elif (now := self._draft.stored(key)).rev == change["rev"] or now.value == change["value"]:
+                    self.set(key, change["value"])
+                else:
+                    lost.append(key)
+            except (ValueNotAllowed, ValueInvalid):
+                lost.append(key)
+        return tuple(dict.fromkeys(lost))
 
     def _may_write(self, key: str) -> None:
         allowed = () if self._only_reads else self._agent.values.write

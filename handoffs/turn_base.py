@@ -92,6 +92,7 @@ class TurnBase:
         self._tenure = grant.conversation.tenure
         self._place = f"{self._turn_id}:{self._tenure}"
         self._values = TurnValues(store, grant, self._turn_id, self._roster.desk.values, self._state)
+        self._settled_calls: set[str] = set()  # whose changes of values this turn has in its working copy
         self._undecided = grant.conversation.asks
         self._asked: tuple[str, ...] = ()  # approvals of this turn, whatever became of them
         self._taken_up: tuple[Rest, Answers] | None = None  # the run that the next step goes on with

@@ -78,7 +78,7 @@ class Speech(Rests):
 
         With a `reminder` it is asked that, and the customer sees nothing of it.
         """
-        ledger = Ledger(self._store, self.conversation_id, self.token)
+        ledger = Ledger(self._store, self.conversation_id, self.token, self._settled_calls)
         context = TurnContext(
             conversation_id=self.conversation_id,
             agent_id=spec.id,

@@ -33,6 +33,8 @@ class Draft(Protocol):
 
     def update(self, key: str, change: Callable[[Any], Any]) -> Any: ...
 
+    def stored(self, key: str) -> Value: ...
+
     def __contains__(self, key: object) -> bool: ...
 
 
@@ -58,6 +60,7 @@ class TurnValues:
         self._customer: ValuesDraft | None = None  # None: nobody knows whose conversation this is, or nobody asks
         self._generation = ""
         self._flushed = 0
+        self._written_before = False  # an earlier attempt had counted, so what is stored is not what this one reckons
         self.changes = 0  # calls of `set` and `update`: a run that made none may be begun again
 
     async def load(self) -> None:
@@ -92,6 +95,10 @@ class TurnValues:
         """Change a value to what `change` makes of it; made again when somebody else changed it meanwhile."""
         self.changes += 1
         return self._draft(key).update(key, change)
+
+    def stored(self, key: str) -> Value:
+        """What is stored outside of this turn, with its revision."""
+        return self._draft(key).stored(key)
 
     def __contains__(self, key: object) -> bool:
         return key in self._draft(key)
@@ -130,7 +137,8 @@ class TurnValues:
         """Write what changed of the customer's values. Raises StaleOwner before, and Conflict instead of, writing.
 
         The token is asked for first, since the customer's values know no owner. When the process dies between this and
-        the commit, they are written and the turn runs again.
+        the commit, or the commit is refused, they are written and the turn runs again: what it counts is not counted
+        again, what it sets is set again.
         """
         customer = self._customer
         if customer is None or not customer.writes():
@@ -138,20 +146,36 @@ class TurnValues:
         await self._store.renew(self._conversation_id, token)
         for _ in range(REBASES):
             try:
-                return await self._write(customer, token)
+                await self._write(customer, token)
+                break
             except Conflict:
                 found = await self._store.customer_values(self._customer_id)
                 if found.generation != self._generation or not self._made_again(customer, found.values):
                     raise
-        await self._write(customer, token)
+        else:
+            await self._write(customer, token)
+        if self._written_before:
+            self._written_before = False
+            await self.load()
 
     async def _write(self, customer: ValuesDraft, token: Token) -> None:
-        self._flushed += 1
-        request_id = f"turn:{self._conversation_id}:{token.epoch}:{self._flushed}"
-        await self._store.set_customer_values(
-            self._customer_id, request_id, customer.writes(), generation=self._generation
-        )
+        """What was counted, each key under a name that every attempt of this step has; then what was set.
+
+        The one key of a request tells which: an attempt that counts something else as well gets that counted.
+        """
+        counted = customer.counted()
+        for write in [write for write in customer.writes() if write.key in counted]:
+            request_id = f"turn:{self._conversation_id}:{self._place}:{write.key}"
+            if not await self._set(request_id, [write]):
+                self._written_before = True
+            customer.settle(write.key)
+        if writes := customer.writes():
+            self._flushed += 1
+            await self._set(f"turn:{self._conversation_id}:{token.epoch}:{self._flushed}", writes)
         customer.settle()
+
+    async def _set(self, request_id: str, writes: list[ValueWrite]) -> bool:
+        return await self._store.set_customer_values(self._customer_id, request_id, writes, generation=self._generation)
 
     def _made_again(self, draft: ValuesDraft, now: Mapping[str, Value]) -> bool:
         try:

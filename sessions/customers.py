@@ -61,14 +61,14 @@ class Customers(Lifecycle, Reads):
 
     async def set_customer_values(
         self, customer_id: str, request_id: str, values: Iterable[ValueWrite], *, generation: str = ""
-    ) -> None:
-        """Set values of a customer, all or none; the same `request_id` again changes nothing.
+    ) -> bool:
+        """Set values of a customer, all or none; the same `request_id` again changes nothing and gives False.
 
         Raises Conflict: a revision has moved on, or the customer was forgotten since `generation` was read.
         """
         keys = [customer_key(customer_id), customer_idempotency(customer_id, request_id)]
         args: Arguments = [REQUEST_TTL_S, LIFE_S, generation, *groups(value_rows(values))]
-        check(customer_id, await shielded(self._scripts.call("customer_set", keys, args)))
+        return check(customer_id, await shielded(self._scripts.call("customer_set", keys, args))) == "OK"
 
     async def forget_customer(self, customer_id: str) -> None:
         """Delete the customer's values. A turn that read them before cannot write them again."""

@@ -12,6 +12,8 @@ from sessions.model import Json, Value, ValueWrite
 
 Change = Callable[[Json], Json]  # what a value becomes, from what it is (None: not set). May be called more than once
 
+UNSET = Value(None, 0)
+
 
 class ValuesDraft:
     """`base` is what the claim brought. Nothing is written until the commit takes `writes()`."""
@@ -42,6 +44,10 @@ class ValuesDraft:
                 self._updates.setdefault(key, []).append(change)
             self._changed[key] = value
             return value
+
+    def stored(self, key: str) -> Value:
+        """What is stored, as far as this copy knows; None with revision 0 when it is not there."""
+        return self._base.get(key, UNSET)
 
     def __contains__(self, key: object) -> bool:
         return key in self._changed or key in self._base
@@ -74,13 +80,19 @@ class ValuesDraft:
             self._base = dict(now)
             return True
 
-    def settle(self) -> None:
-        """The commit succeeded: the changes are the base now."""
+    def counted(self) -> frozenset[str]:
+        """The changed keys that nothing but functions of the old value changed."""
+        return frozenset(self._updates)
+
+    def settle(self, only: str | None = None) -> None:
+        """The commit succeeded, of everything or of one key: the changes are the base now."""
         with self._lock:
             for write in self.writes():
-                self._base[write.key] = Value(write.value, (write.expected_rev or 0) + 1)
-            self._changed.clear()
-            self._updates.clear()
+                if only in (None, write.key):
+                    self._base[write.key] = Value(write.value, (write.expected_rev or 0) + 1)
+            for key in [only] if only is not None else list(self._changed):
+                self._changed.pop(key, None)
+                self._updates.pop(key, None)
 
 
 def _rev(values: Mapping[str, Value], key: str) -> int:

@@ -78,6 +78,9 @@ class NoValues:
     def update(self, key: str, change: Any) -> Any:
         raise AssertionError(key)
 
+    def again(self, changes: Any) -> tuple[str, ...]:
+        raise AssertionError(changes)
+
     def is_set(self, key: str) -> bool:
         return False
 

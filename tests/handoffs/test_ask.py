@@ -204,7 +204,7 @@ class Journal:
         self.keys.append(key)
         return True, None
 
-    async def finish(self, key: str, result: str) -> str:
+    async def finish(self, key: str, result: Any) -> Any:
         return result
 
 

@@ -38,6 +38,9 @@ class SharedValues(dict[str, Any]):
     def increment(self, key: str, by: int | float = 1) -> Any:
         return self.update(key, lambda value: (value or 0) + by)
 
+    def again(self, changes: Any) -> tuple[str, ...]:
+        raise AssertionError(changes)
+
     def is_set(self, key: str) -> bool:
         return key in self
 
