@@ -30,6 +30,7 @@ from openai.types.responses import ResponseOutputMessage
 from pydantic_core import to_json
 
 from handoffs.context import TurnContext, stays_inside
+from handoffs.guardrails import of_agent, tripped
 from handoffs.history import NOTE, customer_item, quote
 from handoffs.policy import unmet
 from handoffs.prompt import known_values
@@ -205,6 +206,9 @@ async def _once(
             raise stale from None
         log.warning("%s: %s failed: %r", theirs.conversation_id, "/".join(theirs.path), failure)
         failed = why_failed(asked, failure)
+        found = next((one for cause in _causes(failure) if (one := tripped(cause)) is not None), None)
+        if found is not None and theirs.alarms is not None:
+            theirs.alarms.ring("guardrail", theirs.conversation_id, asked.id, found.name)
     theirs.observe("agent_end", {"path": theirs.path, "call_id": ctx.tool_call_id, "failed": failed})
     if theirs.request is not None and theirs.request.decided_by in CROSSING and ctx.context.request is None:
         ctx.context.request = theirs.request
@@ -218,6 +222,7 @@ def asked_agent(team: Team, spec: AgentSpec, way: Way, language: str, depth: int
     def with_values(run: RunContextWrapper[TurnContext], _: Agent[TurnContext]) -> str:
         return text + known_values(run.context.values.known())
 
+    inputs, outputs = of_agent(team.roster, spec)
     made = Agent(
         name=spec.id,
         instructions=with_values,
@@ -226,6 +231,8 @@ def asked_agent(team: Team, spec: AgentSpec, way: Way, language: str, depth: int
         model_settings=team.models.settings,
         tool_use_behavior=team.behaviour(spec),
         output_type=DeclaredResult(way.result) if way.result else None,
+        input_guardrails=inputs,
+        output_guardrails=outputs,
     )
     return team.dressed(spec, made)
 

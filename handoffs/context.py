@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from handoffs.alarms import Alarms
 from handoffs.call_notes import under_way
 from handoffs.policy import Decide, Decision, Refused
 from handoffs.recorder import Call, Recorder
@@ -120,6 +121,7 @@ class TurnContext:
     path: tuple[str, ...] = ()
     deadline: float = 0.0
     asks: Asks = field(default_factory=Asks)
+    alarms: Alarms | None = None
     observe: Callable[[str, Mapping[str, Any]], None] = _unobserved
     spoken: str = ""
     postscript: str = ""

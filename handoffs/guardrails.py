@@ -33,7 +33,7 @@ class Tripped:
     side: str
 
 
-def tripped(error: Exception | None) -> Tripped | None:
+def tripped(error: BaseException | None) -> Tripped | None:
     """The guardrail that ended a run; None when something else did."""
     if isinstance(error, InputGuardrailTripwireTriggered | OutputGuardrailTripwireTriggered):
         side = "input" if isinstance(error, InputGuardrailTripwireTriggered) else "output"

@@ -7,16 +7,18 @@ import logging
 from dataclasses import replace
 
 from handoffs.burst import Restart, listening, settled
-from handoffs.context import TurnContext
+from handoffs.context import Asks, TurnContext
 from handoffs.history import customer_item
 from handoffs.ledger import Ledger
 from handoffs.relay import Relay
 from handoffs.roster import AgentSpec
 from handoffs.run import AgentRun, Said
 from handoffs.shared_values import AgentValues
+from handoffs.transfer import TransferRequest
 from handoffs.turn_rests import Rests
+from handoffs.waiting import Wish
 from sessions.errors import StaleOwner
-from sessions.isolated import IsolatedSession
+from sessions.isolated import IsolatedSession, pair_safe
 from sessions.model import Item, NewEvent
 
 log = logging.getLogger("frontdesk.turn")
@@ -28,6 +30,12 @@ REMINDER: Item = {
 }
 
 
+def not_rested(wish: Wish, request: TransferRequest | None) -> dict[str, str]:
+    """The refusal of a call that needs somebody's word, in a run whose answer nobody sees."""
+    why = f"{wish.tool} was wished instead of the announced transfer; it needs approval and was not done."
+    return {"to": request.to if request else "", "why": why}
+
+
 class Speech(Rests):
     """Gives what was said; nothing is committed here."""
 
@@ -37,8 +45,10 @@ class Speech(Rests):
             self._waiting = asyncio.Event()
             self._pending = await settled(self._store, self.conversation_id, spec.burst, self._pending, self._waiting)
             self._begin_again(spec)
+        asked = self._asks.made
         while (said := await self._speak(spec, session)) is None:
             session.keep(())
+            self._asks = Asks(asked)  # what the run that came to nothing has asked counts no more
             self._pending = await self._store.inbox(self.conversation_id)
             self._begin_again(spec)
         return said
@@ -51,7 +61,8 @@ class Speech(Rests):
     async def _only_announced(self, spec: AgentSpec, session: IsolatedSession, said: Said, sentence_: str) -> Said:
         """The answer says that it transfers, and nothing was asked for: recorded, and by the route asked once more.
 
-        The customer reads the first answer in any case; of the second only a transfer counts.
+        The customer reads the first answer in any case; of the second only a transfer counts. A call of it that waits
+        for somebody's word is not asked about: nobody was told that there is one. It is recorded as refused.
         """
         self._alarms.ring("announced_only", self.conversation_id, spec.id)
         self._noticed.append(NewEvent("handoff.announced_only", {"from": spec.id, "text": sentence_}))
@@ -59,15 +70,16 @@ class Speech(Rests):
             return said
         first = list(session.new_items)
         again = await self._speak(spec, session, reminder=REMINDER)
-        if again is None or again.error is not None or again.waits is not None or not (again.request or again.tools):
+        waits = again.waits.wishes if again is not None and again.waits is not None else ()
+        if again is None or again.error is not None or not (again.request or again.tools or waits):
             session.keep(first)
             return said
         new = [item for item in session.new_items[len(first) :] if item != REMINDER and item.get("role") != "assistant"]
-        session.keep([*first, *new])
+        session.keep([*first, *(pair_safe(new) if waits else new)])
         both = replace(
             said,
             request=again.request,
-            refusals=(*said.refusals, *again.refusals),
+            refusals=(*said.refusals, *again.refusals, *(not_rested(wish, again.request) for wish in waits)),
             tools=(*said.tools, *again.tools),
         )
         self._record.heard(both.text, session.new_items, both.refusals, None)
@@ -92,6 +104,7 @@ class Speech(Rests):
             ledger=ledger,
             recorder=self._record,
             asks=self._asks,
+            alarms=self._alarms,
             observe=self._observing.show,
         )
         agent = self._team.agent(spec, context, self._state)

@@ -11,6 +11,8 @@ from handoffs.announced import announced
 from sessions.live import Live
 from sessions.model import Owner
 from sessions.store import Store
+from tests.handoffs.approving import Counted, calls, desk_router
+from tests.handoffs.approving import desk as approving
 from tests.handoffs.desks import agent, roster, router_for, says, script, transfer
 from tests.handoffs.test_router import ask, texts, types
 
@@ -154,3 +156,30 @@ async def test_agent_without_targets_is_not_watched(
     )
 
     assert "handoff.announced_only" not in types(await ask(router, conversation_id, "my bill"))
+
+
+@pytest.mark.parametrize(
+    ("beside", "owner"), [((), Owner.ai("billing")), ((transfer("orders"),), Owner.ai("orders"))], ids=["alone", "both"]
+)
+async def test_call_that_needs_approval_is_refused_when_only_the_transfer_was_asked_for(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path, beside: tuple[Any, ...], owner: Owner
+) -> None:
+    """handoffs.md 2.5 and 8: on record and not done; what ran before it is remembered, a transfer counts."""
+    counted = Counted(tmp_path)
+    model = script(
+        [says("I'll transfer you to orders.")],
+        [calls("look_up", order="A-1")],
+        [calls("refund", order="A-1"), *beside],
+    )
+    models = {"billing": model, "orders": script([says("Orders here.")])}
+    router = desk_router(store, live, approving(announced="ask_again"), counted, models, tmp_path)
+
+    events = await ask(router, conversation_id, "my refund")
+
+    conversation = await store.get(conversation_id)
+    assert (conversation.owner, conversation.waiting) == (owner, 0)
+    assert counted.executions == ["look_up A-1"] and await store.approvals(conversation_id) == []
+    (refused,) = [event.data for event in events if event.type == "handoff.refused"]
+    assert refused["from"] == "billing" and "refund" in refused["why"] and "not done" in refused["why"]
+    history = await store.history(conversation_id, "billing")
+    assert "was charged twice" in str(history) and "refund" not in str([item.get("name") for item in history])

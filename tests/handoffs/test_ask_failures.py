@@ -6,15 +6,19 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from agents import Model
 from agents.testing import ModelStep
 
+from handoffs.loader import load_roster
 from handoffs.roster import Roster
 from handoffs.router import CustomerMessage, Person
 from sessions.live import Live
 from sessions.store import Store
 from tests.handoffs.asking import DESK, answers, asks, calls, said, told
 from tests.handoffs.desks import agent, roster, router_for, says, script
+from tests.handoffs.folders import agent_file, write
+from tests.handoffs.test_guardrails import GUARDS
 from tests.support import wait_until
 
 # -- failures --------------------------------------------------------------------------------------------------------
@@ -157,3 +161,23 @@ async def test_takeover_while_an_asked_agent_works_ends_both(
     await asyncio.wait_for(cancelled.wait(), 5)
 
     assert await store.history(conversation_id, "billing") == ()
+
+
+async def test_guardrail_of_an_asked_agent_stops_its_answer_and_rings(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """handoffs.md 6 and 2.9: the guardrails of its file count when it is asked; operators hear which it was."""
+    files: dict[str, str | bytes] = {
+        "triage/agent.md": agent_file("intended_use: All.\nask: [check]\ntransfer_to: [human:support]"),
+        "check/agent.md": agent_file("intended_use: Checks.\nguardrails: [no_prices]"),
+        "check/tools.py": GUARDS,
+    }
+    models = {"triage": script([asks("check", request="Go.")], [says("Without it.")]), "check": script([says("7 EUR")])}
+    router = router_for(store, live, load_roster(write(tmp_path / "agents", files)), models, tmp_path)
+
+    events = await said(router, conversation_id)
+
+    assert answers(events) == [("ai:triage", "Without it.")]
+    assert "it failed" in told(models["triage"]) and "EUR" not in told(models["triage"])
+    assert router.alarms.counts["guardrail"] == 1
+    assert "guardrail at check: no_prices" in caplog.text

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 from agents import Model, ModelResponse
 from agents.items import TResponseStreamEvent
-from agents.testing import function_call
+from agents.testing import ModelStep, function_call
 
 from handoffs.loader import load_roster
 from handoffs.router import CustomerMessage, Person, Router
 from sessions.live import Live
 from sessions.model import Owner
 from sessions.store import Store
+from tests.handoffs.asking import asks, told
 from tests.handoffs.desks import agent, roster, router_for, says, script, transfer
 from tests.handoffs.folders import agent_file, write
 from tests.handoffs.gated_model import GatedModel
@@ -256,3 +258,30 @@ class HeldTransfer(Model):
         await self._gate.gate.wait()
         async for event in self._script.stream_response(*args, **kwargs):
             yield event
+
+
+async def test_what_a_discarded_run_asked_counts_no_more(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path
+) -> None:
+    """handoffs.md 2.8 and 6: who begins again may ask a colleague as often as who begins."""
+    held = asyncio.Event()
+
+    async def hold(_: Any) -> Any:
+        held.set()
+        await asyncio.Event().wait()
+
+    billing = script([asks("fraud", request="check a")], [asks("fraud", request="check a, b")], [says("Both fine.")])
+    desk = roster(
+        agent("billing", ask=("fraud",), burst={"policy": "restart"}), agent("fraud"), limits={"asks_per_turn": 1}
+    )
+    models = {"billing": billing, "fraud": script(ModelStep.respond(hold), [says("No fraud.")])}
+    router = router_for(store, live, desk, models, tmp_path)
+    await send(router, conversation_id, "a")
+    await held.wait()
+
+    await send(router, conversation_id, "b")
+    await wait_until("the answer is given", lambda: len(billing.calls) == 3)
+    await idle(router)
+
+    assert "No fraud." in told(billing, 2)
+    assert await rounds(store, conversation_id, "billing") == ["a b > Both fine."]
