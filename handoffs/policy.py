@@ -39,6 +39,14 @@ class LoopStopped:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class PlanStopped:
+    """The loop guard ended a plan before `to`: the agent that spoke keeps the conversation. `why` is for operators."""
+
+    to: str
+    why: str
+
+
 Decision = Accepted | Refused | LoopStopped
 HasValue = Callable[[str], bool]
 Closed = Callable[[str], bool]  # whether a target takes nobody right now
@@ -128,11 +136,11 @@ def loop_guard(roster: Roster, agent: AgentSpec, to: str, state: RouterState) ->
 
 def next_in_plan(
     roster: Roster, agent: AgentSpec, state: RouterState, value: Callable[[str], Any], closed: Closed = never
-) -> tuple[Step, ...]:
+) -> tuple[Step, ...] | PlanStopped:
     """Who speaks after `agent` has answered, in order: the rest of the plan, then `agent`'s own `then:`. Often nobody.
 
     Conditions (`when:`) are asked once, now. Targets that are gone or whose entry conditions are not met are passed
-    over, as are those that are switched off or closed; the loop guard ends a plan.
+    over, as are those that are switched off or closed; the loop guard ends a plan with PlanStopped.
     """
     if not state.plan and not agent.then:
         return ()
@@ -148,7 +156,8 @@ def next_in_plan(
         and roster.available(step.to)
         and not (closed(step.to) if step.to.startswith(HUMAN) else unmet(roster[step.to], lambda key: bool(value(key))))
     )
-    return () if plan and loop_guard(roster, agent, plan[0].to, state) else plan
+    stopped = loop_guard(roster, agent, plan[0].to, state) if plan else None
+    return plan if stopped is None else PlanStopped(plan[0].to, stopped.why)
 
 
 def exit_target(roster: Roster, agent: AgentSpec) -> str:

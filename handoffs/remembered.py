@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sessions.model import Item
 
@@ -23,12 +23,15 @@ def without_refused(items: Sequence[Item]) -> list[Item]:
         item
         for place, item in enumerate(items)
         if item.get("call_id") not in refused
-        and (item.get("type") != "reasoning" or _led_to_more(items[place + 1 :], refused))
+        and (
+            item.get("type") != "reasoning"
+            or led_to(items[place + 1 :], lambda made: made.get("call_id") not in refused)
+        )
     ]
 
 
-def _led_to_more(after: Sequence[Item], refused: set[str]) -> bool:
-    """Whether the response that begins before `after` made anything that is kept."""
+def led_to(after: Sequence[Item], kept: Callable[[Item], bool]) -> bool:
+    """Whether the response that begins before `after` made anything that is `kept`."""
     made = False
     for item in after:
         kind = item.get("type")
@@ -36,6 +39,6 @@ def _led_to_more(after: Sequence[Item], refused: set[str]) -> bool:
             return False
         if kind != "reasoning":
             made = True
-            if item.get("call_id") not in refused:
+            if kept(item):
                 return True
     return False

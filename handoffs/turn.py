@@ -9,7 +9,7 @@ from handoffs.announced import announced
 from handoffs.approvals import answers
 from handoffs.errors import ModelFailed
 from handoffs.guardrails import tripped
-from handoffs.policy import next_in_plan
+from handoffs.policy import PlanStopped, next_in_plan
 from handoffs.relay import new_message_id
 from handoffs.run import Said
 from handoffs.turn_moves import Moves
@@ -61,7 +61,9 @@ class Turn(Speech, Moves):
         if said.request is not None:
             return await self._transfer(spec, session, said, said.request)
         plan = next_in_plan(self._roster, spec, self._state, self._values.get, self._team.closed)
-        if plan:
+        if isinstance(plan, PlanStopped):
+            self._plan_stopped(spec, plan)
+        elif plan:
             return await self._hand_on(spec, session, said, plan)
         if spec.targets and (sentence_ := announced(said.text)):
             said = await self._only_announced(spec, session, said, sentence_)

@@ -7,10 +7,11 @@ import logging
 import secrets
 from typing import Any
 
+from handoffs.executed import executed, facts
 from handoffs.guardrails import Tripped
 from handoffs.history import Line, customer_item
 from handoffs.masking import masked_request, masker
-from handoffs.policy import exit_target, owner_of
+from handoffs.policy import PlanStopped, exit_target, owner_of
 from handoffs.relay import new_message_id
 from handoffs.remembered import without_refused
 from handoffs.roster import HUMAN, AgentSpec, Step
@@ -19,7 +20,7 @@ from handoffs.seeds import NOT_YET, Handing, Past, seed_for, stored
 from handoffs.shared_values import AgentValues
 from handoffs.texts import sentence
 from handoffs.tools import TRANSFER
-from handoffs.transfer import TransferRequest
+from handoffs.transfer import Brief, TransferRequest
 from handoffs.turn_base import TurnBase
 from sessions.isolated import IsolatedSession, pair_safe
 from sessions.model import Item, NewEvent, OwnerKind
@@ -95,8 +96,17 @@ class Moves(TurnBase):
             hidden=own if step.hidden else None,
         )
 
+    def _plan_stopped(self, spec: AgentSpec, stopped: PlanStopped) -> None:
+        """The customer has an answer and the agent that gave it stays; operators hear that the plan ended early."""
+        self._alarms.ring("loop_guard", self.conversation_id, spec.id, stopped.why)
+        refused = {"from": spec.id, "to": stopped.to, "why": stopped.why, "decided_by": "loop_guard"}
+        self._noticed.append(NewEvent("handoff.refused", refused, by="system"))
+
     async def _guard(self, spec: AgentSpec, session: IsolatedSession, said: Said, found: Tripped) -> IsolatedSession:
-        """A guardrail stopped the agent: nothing of the run is shown or remembered, the route says who owns now."""
+        """A guardrail stopped the agent: nothing that was said is shown or remembered, the route says who owns now.
+
+        What was done stays in the agent's history, so that it is not done again, and the next owner is told.
+        """
         self._alarms.ring("guardrail", self.conversation_id, spec.id, found.name)
         language = self._state.language
         before = self._records(spec, said)
@@ -104,7 +114,8 @@ class Moves(TurnBase):
             before.append(NewEvent("msg.retracted", {"id": said.message_id}, by="system"))
         details = {"agent": spec.id, "guardrail": found.name, "side": found.side}
         before.append(NewEvent("guardrail.tripped", details, by="system"))
-        session.keep(())
+        done = executed(spec, session.new_items)
+        session.keep(done)
         self._failures += 1
         to = self._roster.on_error(spec.id) if self._failures == 1 else exit_target(self._roster, spec)
         if spec.on_guardrail == "stay" or to == spec.id or (to in self._roster and self._failures > 1):
@@ -113,7 +124,7 @@ class Moves(TurnBase):
         if to.startswith(HUMAN):
             text = self._people_text("guarded_to_queue", to)
         why = f"the guardrail {found.name} of {spec.id} stopped its {found.side}"
-        request = TransferRequest(to=to, reason=why, decided_by="guardrail")
+        request = TransferRequest(to=to, reason=why, brief=Brief(facts=facts(done)), decided_by="guardrail")
         return await self._move(spec, session, request, text=text, before=before, said=said)
 
     async def _degrade(self, spec: AgentSpec, session: IsolatedSession, said: Said) -> IsolatedSession:

@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 
+from handoffs.approvals import decide
 from handoffs.lint import check
 from handoffs.loader import load_roster
 from handoffs.roster import Roster
 from sessions.live import Live
 from sessions.model import Owner
 from sessions.store import Store
+from tests.handoffs.approving import asked, calls
 from tests.handoffs.desks import router_for, says, script, transfer
 from tests.handoffs.folders import agent_file, write
 from tests.handoffs.test_router import ask, texts, types
+from tests.support import wait_until
 
 GUARDS = """\
 from agents import GuardrailFunctionOutput, input_guardrail, output_guardrail
@@ -147,3 +150,82 @@ async def test_failing_guardrail_is_a_failure_and_not_a_pass(
 
     assert (await store.get(conversation_id)).owner == Owner.queue("support")
     assert texts(events, "ai:triage") == []
+
+
+DOES = """
+from agents import function_tool
+
+@function_tool
+def pay(order: str) -> str:
+    "Pay back."
+    return f"Paid back {order}."
+
+@function_tool
+def look(order: str) -> str:
+    "Look up."
+    return f"{order} cost 7 EUR."
+"""
+BOTH = "guardrails: [no_prices]\ntools: [pay, look]\nread_only: [look]\n"
+
+
+def doing(folder: Path, settings: str) -> Roster:
+    """triage with tools, whose answers may name no price."""
+    roster = desk(folder, "", triage=BOTH + settings)
+    (folder / "agents" / "triage" / "tools.py").write_text(GUARDS + DOES)
+    return roster
+
+
+async def test_call_that_was_made_is_remembered_although_the_answer_was_stopped(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path
+) -> None:
+    """handoffs.md 9: the agent reads its call and the result next time, and not what it only looked up or said."""
+    model = script([calls("look", order="A-1")], [calls("pay", order="A-1")], [says("7 EUR paid.")], [says("Done.")])
+    router = router_for(store, live, doing(tmp_path, "on_guardrail: stay"), {"triage": model}, tmp_path)
+    await ask(router, conversation_id, "pay it back")
+
+    events = await ask(router, conversation_id, "was it done?", "m2")
+
+    read = str(model.calls[-1].input)
+    assert texts(events, "ai:triage") == ["Done."]
+    assert "Paid back A-1." in read and "EUR" not in read
+    assert "pay it back" not in read
+
+
+async def test_people_read_in_the_brief_what_a_stopped_agent_has_done(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path
+) -> None:
+    """handoffs.md 9 and 10: the next owner knows of the payment, and is not told what the guardrail stopped."""
+    model = script([calls("look", order="A-1")], [calls("pay", order="A-1")], [says("7 EUR paid.")])
+    router = router_for(store, live, doing(tmp_path, ""), {"triage": model}, tmp_path)
+
+    events = await ask(router, conversation_id, "pay it back")
+
+    (moved,) = [event for event in events if event.type == "owner.changed"]
+    assert moved.owner_to == "queue:support"
+    assert moved.data["brief"] == {"facts": ['pay({"order":"A-1"}) was called; its result: Paid back A-1.']}
+
+
+async def test_approved_call_is_remembered_although_the_answer_was_stopped(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path
+) -> None:
+    """handoffs.md 8 and 9: a call that a person agreed to was made; the agent must not wish it again."""
+    model = script([calls("pay", order="A-1")], [says("7 EUR paid.")], [says("Done.")])
+    router = router_for(
+        store, live, doing(tmp_path, "approval: [pay]\non_guardrail: stay"), {"triage": model}, tmp_path
+    )
+    await router.start()
+    await ask(router, conversation_id, "pay it back")
+    (approval,) = await asked(store, conversation_id)
+    await decide(store, conversation_id, approval.approval_id, "granted", by="human:ann")
+
+    async def stopped() -> bool:
+        return "guardrail.tripped" in types(await store.read(conversation_id))
+
+    await wait_until("the guardrail stops the answer", stopped)
+    await wait_until("the turn ends", lambda: router.running == 0)
+    await ask(router, conversation_id, "was it done?", "m2")
+    await router.stop()
+
+    history = str(await store.history(conversation_id, "triage"))
+    assert "Paid back A-1." in str(model.calls[-1].input)
+    assert history.count("Paid back A-1.") == 1 and "EUR" not in history

@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 from agents.testing import function_call
 
+from handoffs.approvals import decide
 from handoffs.loader import load_roster
 from handoffs.roster import Roster
 from handoffs.router import Router
 from sessions.live import Live
 from sessions.model import Event, Owner, ValueWrite
 from sessions.store import Store
+from tests.handoffs.approving import Counted, asked, calls, desk_router, said
 from tests.handoffs.desks import agent, roster, router_for, says, script, transfer
 from tests.handoffs.folders import DESK, agent_file, write
+from tests.handoffs.test_guardrails import desk as guarded
 from tests.handoffs.test_router import ask, types
 
 VALUES = {"risk": {"allowed": ("high", "low")}}
@@ -120,10 +123,10 @@ async def test_record_of_a_rule_can_be_hidden_from_the_next_agent(
     assert "[orders] said: Today." in without
 
 
-async def test_nothing_follows_an_error_a_gate_a_loop_exit_or_an_own_transfer(
+async def test_nothing_follows_an_error_a_spent_budget_or_an_own_transfer(
     store: Store, live: Live, conversation_id: str, tmp_path: Path
 ) -> None:
-    """handoffs.md 3: not after an interrupt, an exit, an error or the agent's own transfer."""
+    """handoffs.md 3: not after an error or the agent's own transfer."""
     desk = shop("survey", limits={"model_calls": 2})
     outcomes: dict[str, tuple[list[Any], Owner]] = {
         "error": ([RuntimeError("down")], Owner.queue("support")),
@@ -136,6 +139,86 @@ async def test_nothing_follows_an_error_a_gate_a_loop_exit_or_an_own_transfer(
         events = await ask(router, f"{conversation_id}{name}", "hello")
         assert (await store.get(f"{conversation_id}{name}")).owner == owner, name
         assert "survey" not in movers(events), name
+
+
+async def test_nothing_follows_while_a_call_waits_for_approval(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path
+) -> None:
+    """handoffs.md 3: not after an interrupt; the plan goes on when the agent has ended its answer."""
+    counted = Counted(tmp_path)
+    desk = roster(agent("billing", tools=("refund",), approval=("refund",), then=("survey",)), agent("survey"))
+    models = {
+        "billing": script([says("One moment."), calls("refund", order="A-1")], [says("Refunded.")]),
+        "survey": script([says("How was it?")]),
+    }
+    router = desk_router(store, live, desk, counted, models, tmp_path)
+    await router.start()
+    await ask(router, conversation_id, "refund A-1")
+    (approval,) = await asked(store, conversation_id)
+    resting = movers(await store.read(conversation_id))
+
+    await decide(store, conversation_id, approval.approval_id, "granted", by="human:ann")
+    events = await said(store, conversation_id, "How was it?")
+    await router.stop()
+
+    assert (resting, movers(events)) == ([], ["survey"])
+
+
+@pytest.mark.parametrize(("stays", "owner"), [("stay", "ai:triage"), ("on_error", "queue:support")])
+async def test_nothing_follows_what_a_guardrail_stopped(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path, stays: str, owner: str
+) -> None:
+    """handoffs.md 3: an answer that nobody may read ends no step of a plan, whoever owns then."""
+    settings = f"guardrails: [no_prices]\nthen: [billing]\non_guardrail: {stays}"
+    router = router_for(
+        store, live, guarded(tmp_path, "", triage=settings), {"triage": script([says("It is 5 EUR.")])}, tmp_path
+    )
+
+    events = await ask(router, conversation_id, "how much?")
+
+    assert "guardrail.tripped" in types(events) and "billing" not in movers(events)
+    assert (await store.get(conversation_id)).owner.ref == owner
+
+
+async def test_nothing_follows_the_exit_of_a_loop(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path
+) -> None:
+    """handoffs.md 3 and 2.7: the loop guard sends to people, and nobody speaks after that."""
+    desk = roster(
+        agent("orders", transfer_to=("billing",)),
+        agent("billing", transfer_to=("orders",), then=("survey",)),
+        agent("survey"),
+        limits={"transfers_per_turn": 1},
+    )
+    models = {"orders": script([transfer("billing")]), "billing": script([says("Back."), transfer("orders")])}
+    router = router_for(store, live, desk, models, tmp_path)
+
+    events = await ask(router, conversation_id, "hello")
+
+    assert movers(events) == ["billing", "human:support"]
+    assert router.alarms.counts["loop_guard"] == 1
+
+
+async def test_plan_that_goes_round_is_ended_with_an_alarm_and_a_record(
+    store: Store, live: Live, conversation_id: str, tmp_path: Path
+) -> None:
+    """handoffs.md 2.7: `then` from a to b and back ends after one round; the customer has answers, operators know."""
+    desk = roster(agent("a", then=("b",)), agent("b", then=("a",)))
+    models = {"a": script([says("A1")], [says("A2")]), "b": script([says("B1")])}
+    router = router_for(store, live, desk, models, tmp_path)
+
+    events = await ask(router, conversation_id, "hello")
+
+    assert movers(events) == ["b", "a"]
+    (record,) = [event.data for event in events if event.type == "handoff.refused"]
+    assert record == {
+        "from": "a",
+        "to": "b",
+        "why": "a and b keep transferring to each other",
+        "decided_by": "loop_guard",
+    }
+    assert router.alarms.counts["loop_guard"] == 1
+    assert (await store.get(conversation_id)).waiting == 0
 
 
 async def test_plan_ends_where_a_planned_agent_transfers_itself(
