@@ -8,7 +8,18 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI, WebSocket
 
-from app import api, api_errors, approvals_api, events_api, pages, runs_api, socket, timeline_api, values_api
+from app import (
+    api,
+    api_errors,
+    approvals_api,
+    events_api,
+    offers_api,
+    pages,
+    runs_api,
+    socket,
+    timeline_api,
+    values_api,
+)
 from app.body_limit import BodyLimit
 from app.building import open_desk
 from app.desk import Desk
@@ -54,6 +65,7 @@ def create_app(
         api.widget,
         api.v1,
         approvals_api.router,
+        offers_api.router,
         timeline_api.router,
         runs_api.router,
         events_api.router,

@@ -60,10 +60,10 @@ class MessageRejected(HandoffError):
 
 
 class UnknownTarget(HandoffError):
-    """No agent of that id is in the roster; `allowed` names those there are."""
+    """No agent (or queue: `what`) of that id is in the roster; `allowed` names those there are."""
 
-    def __init__(self, target: str, allowed: Sequence[str]) -> None:
-        super().__init__(f"to: there is no agent {target!r}; allowed: {', '.join(allowed)}")
+    def __init__(self, target: str, allowed: Sequence[str], *, what: str = "agent") -> None:
+        super().__init__(f"to: there is no {what} {target!r}; allowed: {', '.join(allowed)}")
         self.target = target
         self.allowed = tuple(allowed)
 

@@ -20,13 +20,14 @@ from handoffs.state import RouterState
 from handoffs.team import Team
 from handoffs.texts import sentence
 from handoffs.transfer import Brief
-from sessions.errors import Conflict, StaleOwner
-from sessions.model import Committed, Conversation, NewEvent, Owner, OwnerKind, Taken, Token, Transferred, Value
+from sessions.errors import Conflict, NotOffered, StaleOwner
+from sessions.model import Committed, Conversation, NewEvent, Offer, Owner, OwnerKind, Taken, Token, Transferred, Value
 from sessions.store import PRESENCE_MS, Store
 from sessions.values import ValuesDraft
 
 MAX_TEXT = 8000  # characters of one message, a customer's or a person's
 TAKEN = "taken over by a person"
+ACCEPTED = "accepted an offer"
 HANDED_BACK = "A person had this conversation and hands it back to you."
 RETRIES = 5  # of a hand back whose log moved on between reading and writing
 
@@ -181,6 +182,114 @@ class People:
         if not done.duplicate:
             self.hooks.written(conversation_id, done.token.epoch, [requested, accepted, completed])
         return done
+
+    # -- to other people -------------------------------------------------------------------------------------------
+
+    async def pass_on(
+        self, conversation_id: str, token: Token, person: Person, to: Owner, note: str = "", name: str = ""
+    ) -> Transferred:
+        """The person gives the conversation to a queue, another person (`name` is what the customer reads) or an agent.
+
+        Another person owns at once and has three minutes to take it; then a queue gets it.
+        Raises UnknownTarget, MessageRejected (to oneself, or to a person without a name), StaleOwner.
+        """
+        if to.kind is OwnerKind.AI:
+            return await self.hand_back(conversation_id, token, person, to.id, note)
+        self._check_people(person, to, name)
+        conversation = await self.store.get(conversation_id)
+        holds(conversation, person)
+        language = RouterState.of(conversation.meta).language
+        shown = name or self.team.roster.display_name(target_of(to), language)
+        details = {"from": person.id, **await self._handing(conversation, to, note)}
+        names = {"text": sentence("to_queue", language, name=shown), "from_name": person.name, "to_name": shown}
+        requested, accepted, completed = steps(details)
+        done = await self.store.transfer(
+            conversation_id,
+            token,
+            f"pass:{token.epoch}",
+            to=to,
+            change={**details, **names},
+            before=[requested, accepted],
+            after=[completed],
+        )
+        if not done.duplicate:
+            self.hooks.written(conversation_id, done.token.epoch, [requested, accepted, completed])
+        return done
+
+    async def offer(
+        self,
+        conversation_id: str,
+        token: Token,
+        person: Person,
+        offer_id: str,
+        to: Owner,
+        valid_ms: int,
+        note: str = "",
+    ) -> Offer:
+        """Ask a queue or another person to take the conversation; until somebody accepts, `person` owns it.
+
+        The same `offer_id` again gets the first deadline. Raises UnknownTarget, MessageRejected, OfferPending,
+        OfferGone, StaleOwner, ValueError (`valid_ms`).
+        """
+        self._check_people(person, to, to.id)
+        conversation = await self.store.get(conversation_id)
+        holds(conversation, person)
+        brief = {"reason": (await self._handing(conversation, to, note))["reason"], "from_name": person.name}
+        deadline = await self.store.offer(conversation_id, token, offer_id, to=to, valid_ms=valid_ms, brief=brief)
+        return Offer(offer_id, Owner.human(person.id), to, deadline, brief)
+
+    async def accept(self, conversation_id: str, offer_id: str, person: Person) -> Taken:
+        """Take what was offered, in time. Raises OfferGone, NotOffered (to another person), ConversationClosed."""
+        conversation = await self.store.get(conversation_id)
+        offer = await self.store.pending_offer(conversation_id)
+        reason = str(offer.brief.get("reason", "")) if offer else ""
+        language = RouterState.of(conversation.meta).language
+        handing = {"to": person.id, "reason": reason or ACCEPTED, "brief": {}, "decided_by": "person"}
+        change = {
+            **handing,
+            "text": sentence("to_person", language, name=person.name),
+            "from_name": await self._shown_name(conversation, language),
+            "to_name": person.name,
+        }
+        taken = await self.store.accept(conversation_id, offer_id, person.id, change=change, handing=handing)
+        self.lose(conversation_id)
+        if taken.previous != Owner.human(person.id):
+            self.tell(conversation_id, taken.token.epoch, taken.previous, handing)
+        return taken
+
+    async def decline(self, conversation_id: str, offer_id: str, person: Person, reason: str = "") -> int:
+        """Say no; the owner stays. The event's seq. Only the person who was asked may, of a queue anybody.
+
+        Raises OfferGone, NotOffered, UnknownConversation.
+        """
+        await self.store.get(conversation_id)
+        offer = await self.store.pending_offer(conversation_id)
+        asked = offer is not None and offer.offer_id == offer_id and offer.to.kind is OwnerKind.HUMAN
+        if offer is not None and asked and offer.to.id != person.id:
+            raise NotOffered(conversation_id, offer_id, to=offer.to.ref)
+        return await self.store.decline(conversation_id, offer_id, f"human:{person.id}", reason=reason)
+
+    async def cancel(self, conversation_id: str, token: Token, person: Person, offer_id: str) -> int:
+        """The owner takes the offer back; the event's seq. Raises StaleOwner, OfferGone."""
+        holds(await self.store.get(conversation_id), person)
+        return await self.store.cancel(conversation_id, token, offer_id)
+
+    def _check_people(self, person: Person, to: Owner, name: str) -> None:
+        """UnknownTarget or MessageRejected unless `to` is a queue of this desk, or another person with a name."""
+        queues = self.team.roster.desk.queues
+        if to.kind is OwnerKind.QUEUE and to.id not in queues:
+            raise UnknownTarget(to.id, tuple(queues), what="queue")
+        if to == Owner.human(person.id):
+            raise MessageRejected("to", f"{person.id} has the conversation already")
+        if to.kind is OwnerKind.HUMAN and not name.strip():
+            raise MessageRejected("to.name", "it is empty; the name of the person is what the customer reads")
+
+    async def _handing(self, conversation: Conversation, to: Owner, note: str) -> dict[str, Any]:
+        """The records' data but `from`; sensitive values are masked in the note."""
+        customer = RouterState.of(conversation.meta).customer
+        values = ValuesDraft(await self._all_values(conversation.conversation_id, customer))
+        reason = masker(self.team.roster, values.get)(note)
+        return {"to": target_of(to), "reason": reason, "brief": {}, "decided_by": "person"}
 
     async def _all_values(self, conversation_id: str, customer_id: str) -> Mapping[str, Value]:
         """The values of the conversation and, where it is known whose it is, of the customer."""
