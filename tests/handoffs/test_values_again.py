@@ -18,7 +18,9 @@ from handoffs.ledger import journalled
 from handoffs.roster import Roster
 from handoffs.router import CustomerMessage, Router
 from handoffs.shared_values import AgentValues
+from handoffs.state import RouterState
 from handoffs.team import Team
+from handoffs.turn_values import TurnValues
 from sessions.live import Live
 from sessions.model import Owner, Value
 from sessions.store import Store
@@ -26,6 +28,7 @@ from sessions.values import ValuesDraft
 from tests.handoffs.approving import asked, calls, said
 from tests.handoffs.desks import ScriptedModels, agent, roster, says, script
 from tests.handoffs.test_ledger import kill, lease_is_over
+from tests.sessions.test_store import granted
 from tests.support import wait_until
 
 Context = RunContextWrapper[TurnContext]
@@ -254,6 +257,20 @@ async def test_each_message_of_one_turn_is_counted(
     await router.stop()
 
     assert (await stored(store, conversation_id))["visits"] == 2
+
+
+async def test_turn_goes_on_with_what_is_stored_when_an_earlier_attempt_had_counted(
+    store: Store, conversation_id: str
+) -> None:
+    """handoffs.md 4: the second attempt reads the number that counts, not the one it would have made."""
+    grant = await granted(store, conversation_id)
+    for _ in range(2):
+        values = TurnValues(store, grant, "1", desk().desk.values, RouterState(customer=ADA))
+        await values.load()
+        values.update("visits", lambda number: (number or 0) + 1)
+        await values.flush(grant.token)
+
+    assert values.get("visits") == 1
 
 
 async def wait_for_two(store: Store, conversation_id: str) -> tuple[str, str]:
