@@ -41,10 +41,11 @@ def wait() -> str:
 class Serving:
     """`frontdesk serve` on a hosted model, started again on the same port and data after it ended."""
 
-    def __init__(self, folder: Path, model: FakeOpenAI) -> None:
+    def __init__(self, folder: Path, model: FakeOpenAI, *options: str) -> None:
         self.folder = folder
+        self.options = options
         self.url = f"http://127.0.0.1:{free_port()}"
-        self._model = model
+        self.model = model
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -52,25 +53,33 @@ class Serving:
         assert self._process is not None
         return self._process
 
-    async def start(self) -> None:
+    async def command(self, *words: str) -> asyncio.subprocess.Process:
+        """A process of `frontdesk` on this desk; what it prints goes to serve.log."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("FRONTDESK_", "OPENAI_", "REDIS"))}
         own = {
             "FRONTDESK_DATA_DIR": str(self.folder / "data"),
             "FRONTDESK_AGENTS": str(self.folder / "agents"),
             "FRONTDESK_API_KEY": KEY,
+            "FRONTDESK_LEASE_S": "2",
+            "FRONTDESK_MODEL": "gpt-test",
             "OPENAI_API_KEY": "any",
-            "OPENAI_BASE_URL": self._model.base_url,
+            "OPENAI_BASE_URL": self.model.base_url,
             "PYTHONPATH": str(Path(__file__).parents[2]),
         }
         log = (self.folder / "serve.log").open("ab")
-        self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "app.cli", "serve", "--port", self.url.rpartition(":")[2], "--model", "gpt-test"),
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "app.cli", *words),
             env={**kept, **own},
             cwd=self.folder,
             stdout=log,
             stderr=log,
         )
         log.close()
+        return process
+
+    async def start(self) -> None:
+        """`frontdesk serve`, when it is ready."""
+        self._process = await self.command("serve", "--port", self.url.rpartition(":")[2], *self.options)
         await wait_until("the server is ready", self._ready, timeout_s=60)
 
     async def _ready(self) -> bool:
@@ -110,14 +119,14 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(folder: Path, *script: Any) -> AsyncIterator[Serving]:
+async def serving(folder: Path, *script: Any, options: tuple[str, ...] = ()) -> AsyncIterator[Serving]:
     agents = folder / "agents"
     (agents / "helper").mkdir(parents=True)
     (agents / "desk.yaml").write_text(DESK)
     (agents / "helper" / "agent.md").write_text(AGENT)
     (agents / "helper" / "tools.py").write_text(TOOL)
     async with fake_openai(script) as model:
-        server = Serving(folder, model)
+        server = Serving(folder, model, *options)
         await server.start()
         try:
             yield server
