@@ -7,7 +7,7 @@ outside is touched: no model is asked, no tool runs, and no Python of the agents
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -18,11 +18,16 @@ from handoffs.played import PlayedModels, PlayedTeam, Playing
 from handoffs.record import joined, tool_calls
 from handoffs.roster import Burst, History, Roster
 from handoffs.turn import Turn
+from handoffs.turn_values import NAMED_ONLY
 from sessions.connect import connect
 from sessions.model import Owner, ValueWrite
 from sessions.store import Store
 
 CONVERSATION = "c_replay"  # in a store of its own, so the name is free
+WITHHELD = (
+    NAMED_ONLY,
+    "[hidden]",
+)  # what stands for a customer's value in a record, and for a sensitive one in the API
 STATE = ("language", "transfers", "trail", "plan", "labels")  # of the router's memory: what decisions depend on
 
 
@@ -51,11 +56,15 @@ class Difference:
 
 @dataclass(frozen=True)
 class Replayed:
-    """Both ways of the run. `same`: the present roster decides as the recorded one did."""
+    """Both ways of the run. `same`: the present roster decides as the recorded one did.
+
+    `unknown` are notes on conditions that ask for a value that is not recorded. With any, a difference tells nothing.
+    """
 
     then: tuple[Decided, ...]
     now: tuple[Decided, ...]
     notes: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
     differences: tuple[Difference, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -64,6 +73,13 @@ class Replayed:
     @property
     def same(self) -> bool:
         return not self.differences
+
+    @property
+    def verdict(self) -> str:
+        """What to say of it in two words."""
+        if self.same:
+            return "same decisions"
+        return "cannot tell" if self.unknown else "other decisions"
 
 
 async def replay(run: Mapping[str, Any], roster: Roster) -> Replayed:
@@ -98,7 +114,23 @@ async def _play(run: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], rost
     finally:
         await backend.close()
     now = tuple(_decided(_as_shown(part)) for part in made.parts)
-    return Replayed(tuple(_decided(step) for step in steps), now, tuple(playing.notes))
+    then = tuple(_decided(step) for step in steps)
+    unknown = tuple(dict.fromkeys(_unknown(run, steps, roster, {step.owner for step in (*then, *now)})))
+    return Replayed(then, now, (*playing.notes, *unknown), unknown)
+
+
+def _unknown(
+    run: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], roster: Roster, owners: Collection[str]
+) -> Iterator[str]:
+    """The conditions of these owners that compare a value of which the record only says that it was set."""
+    shown = [run.get("values", {}), *(step.get("values", {}) for step in steps)]
+    kept_back = {key for values in shown for key, value in values.items() if value in WITHHELD}
+    kept_back.update(run.get("lasting", ()))
+    for spec in roster.agents.values():
+        for step in spec.then if f"ai:{spec.id}" in owners else ():
+            for test in step.condition.tests if step.condition else ():
+                if test.subject in kept_back and test.operator not in ("set", "not set"):
+                    yield f"{spec.id}: `when: {step.when}` depends on a value that is not recorded ({test.subject})"
 
 
 def _check(run: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> None:
@@ -141,7 +173,7 @@ async def _begin(store: Store, run: Mapping[str, Any], steps: Sequence[Mapping[s
     for message in steps[0]["messages"]:
         await write(message)
     playing.write = write
-    values = {**dict.fromkeys(run.get("lasting", ()), "[not recorded]"), **run.get("values", {})}
+    values = {**dict.fromkeys(run.get("lasting", ()), NAMED_ONLY), **run.get("values", {})}
     if values:
         writes = [ValueWrite(key, value) for key, value in values.items()]
         await store.set_values(CONVERSATION, "values", writes, by="system")

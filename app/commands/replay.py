@@ -33,6 +33,7 @@ def replay_json(run: Mapping[str, Any], played: Replayed, version: str) -> dict[
         "run": run["id"],
         "roster": {"then": run["roster"], "now": version},
         "same": played.same,
+        "verdict": played.verdict,
         "differences": [asdict(difference) for difference in played.differences],
         "notes": list(played.notes),
         "then": [asdict(step) for step in played.then],
@@ -44,8 +45,7 @@ def replay_page(run: Mapping[str, Any], played: Replayed, version: str) -> Rende
     """One line when the decisions are the same, else what is not, step by step: `-` was recorded, `+` comes out now."""
     rosters = f"roster {run['roster']}, the same" if run["roster"] == version else f"roster {run['roster']} → {version}"
     steps = f"{len(played.then)} step{'s' if len(played.then) != 1 else ''}"
-    head = "same decisions" if played.same else "other decisions"
-    verdict = (head, "green" if played.same else "red")
+    verdict = (played.verdict, "green" if played.same else "yellow" if played.unknown else "red")
     parts = [Text.assemble((safe(str(run["id"])), "bold"), "  ", verdict, (f"  {steps}, {rosters}", "dim"))]
     for difference in played.differences:
         parts.append(Text(f"  step {difference.step}, {difference.what.replace('_', ' ')}:"))

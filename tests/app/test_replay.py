@@ -15,7 +15,7 @@ from app.runs_view import run_list, run_view
 from handoffs.context import TurnContext
 from handoffs.errors import NotReplayable
 from handoffs.replay import Difference, Replayed, replay
-from handoffs.roster import Roster
+from handoffs.roster import Roster, Step
 from handoffs.router import CustomerMessage
 from sessions.connect import Backend
 from sessions.live import Live
@@ -264,6 +264,39 @@ async def test_hidden_values_do_not_change_what_is_decided(desk: Recording, conv
     assert run["values"] == {"card": "[hidden]"}
 
     assert (await desk.again(run, conditioned)).same
+
+
+@pytest.mark.parametrize("kept_back", [{"sensitive": True}, {"lifetime": "customer"}], ids=["sensitive", "customer's"])
+async def test_a_condition_on_a_value_that_is_not_recorded_is_a_note_and_no_verdict(
+    desk: Recording, conversation_id: str, kept_back: dict[str, Any]
+) -> None:
+    """handoffs.md 3 (`when:`): the record says that `risk` was set and not to what, so nobody knows who is next."""
+    risky = roster(
+        agent("triage", then=(Step(to="billing", when="risk is high"),), values={"read": ("risk",)}),
+        agent("billing"),
+        values={"risk": kept_back},
+    )
+
+    async def set_risk(served_: Served) -> None:
+        await served_.desk.router.receive(conversation_id, CustomerMessage("m-first", "hello", customer="v_1"))
+        await wait_until("no turn runs", lambda: served_.desk.router.running == 0)
+        write = [ValueWrite("risk", "high", 0)]
+        if "lifetime" in kept_back:
+            await served_.desk.store.set_customer_values("v_1", "r1", write)
+        else:
+            await served_.desk.store.set_values(conversation_id, "v", write, by="human:ann")
+
+    models: dict[str, Model] = {
+        "triage": script([says("Hello.")], [says("One.")]),
+        "billing": script([says("Two.")]),
+    }
+    run = await desk.run(conversation_id, models, risky, start=set_risk)
+    assert [step["owner"] for step in run["steps"]] == ["ai:triage", "ai:billing"]
+
+    found = await desk.again(run, risky)
+
+    assert not found.same and found.verdict == "cannot tell"
+    assert found.notes == ("triage: `when: risk is high` depends on a value that is not recorded (risk)",)
 
 
 @pytest.mark.parametrize(
