@@ -21,6 +21,7 @@ from app.cli import cli
 from app.commands.output import EXIT_CODE_HELP
 from app.main import create_app
 from app.settings import Settings
+from scripts import handoffs_reference
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -249,6 +250,28 @@ def _about_frame(schema: Schema) -> str:
     return f"\n{text}\n" if text else ""
 
 
+# --- handoffs -------------------------------------------------------------------------------------------------------
+
+
+def handoff_settings() -> str:
+    """One section per block of settings that concerns handoffs."""
+    sections = (
+        f"\n### {name}\n\n{_flat(model.__doc__)}\n\n{_short_fields(model.model_json_schema())}"
+        for name, model in handoffs_reference.settings()
+    )
+    return "".join(sections).lstrip("\n")
+
+
+def _short_fields(schema: Schema) -> str:
+    """`fields` for settings, whose meanings are in their model's docstring."""
+    needed = schema.get("required", ())
+    rows = [
+        (f"`{name}`", schema_words(found), "required" if name in needed else _default(found).replace("``", "empty"))
+        for name, found in schema["properties"].items()
+    ]
+    return table(("field", "type", "default"), rows)
+
+
 # --- pages ----------------------------------------------------------------------------------------------------------
 
 PARTS: Mapping[str, Callable[[], str]] = {
@@ -258,6 +281,18 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "client-frames": client_frames,
     "server-frames": server_frames,
     "frame-parts": frame_parts,
+    "handoff-steps": lambda: table(("record", "when"), handoffs_reference.steps()),
+    "handoff-info": lambda: table(("field", "type"), handoffs_reference.info()),
+    "handoff-brief": lambda: table(("part", "type"), handoffs_reference.brief()),
+    "handoff-refusals": lambda: table(("wish", "what the model reads"), handoffs_reference.refusals()),
+    "handoff-guards": lambda: table(("limit", "reason"), handoffs_reference.guards()),
+    "handoff-decided-by": lambda: table(("`decided_by`", "who"), handoffs_reference.decided_by()),
+    "handoff-failures": lambda: table(("cause", "`why`"), handoffs_reference.failures()),
+    "handoff-alarms": lambda: table(("counter", "counts how often"), handoffs_reference.alarms()),
+    "handoff-how": lambda: handoffs_reference.how_to_write() + "\n",
+    "handoff-conditions": lambda: table(("test", "true when"), handoffs_reference.conditions()),
+    "handoff-settings": handoff_settings,
+    "handoff-sentences": lambda: table(("sentence", "en", "zh"), handoffs_reference.sentences()),
 }
 
 
