@@ -320,7 +320,7 @@ def _decide(
 ) -> None:
     from app.commands.approvals import decided_line
 
-    login = person or _login()
+    login = _login() if person is None else person  # an empty name is no name: the server refuses it
     by: Any = "customer" if customer else {"id": login, "name": login}
     answer = {"verdict": verdict, "by": by, "note": note}
     found = _ask(url, key, lambda api: api.decide(conversation_id, approval_id, answer))

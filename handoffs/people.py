@@ -20,7 +20,7 @@ from handoffs.state import RouterState
 from handoffs.team import Team
 from handoffs.texts import sentence
 from handoffs.transfer import Brief
-from sessions.errors import Conflict, NotOffered, StaleOwner
+from sessions.errors import Conflict, MessageIdReused, NotOffered, StaleOwner
 from sessions.model import Committed, Conversation, NewEvent, Offer, Owner, OwnerKind, Taken, Token, Transferred, Value
 from sessions.store import PRESENCE_MS, Store
 from sessions.values import ValuesDraft
@@ -97,14 +97,17 @@ class People:
         return await self.store.renew(conversation_id, token, lease_ms=PRESENCE_MS)
 
     async def say(self, conversation_id: str, token: Token, person: Person, text: str, message_id_: str) -> Committed:
-        """A person's message to the customer. StaleOwner when somebody else owns now; nothing is sent then."""
+        """A person's message to the customer. StaleOwner when somebody else owns now; nothing is sent then.
+
+        MessageIdReused when the id was used for another text.
+        """
         text = checked_text(text)
         data = {"id": message_id(conversation_id, f"say:{message_id_}"), "text": text, "name": person.name}
         for _ in range(RETRIES):
             conversation = await self.store.get(conversation_id)
             holds(conversation, person)
             try:
-                return await self.store.commit(
+                done = await self.store.commit(
                     conversation_id,
                     token,
                     f"say:{message_id_}",
@@ -114,7 +117,16 @@ class People:
                 )
             except Conflict:
                 continue  # the same person answered from two windows at once
+            if done.duplicate:
+                await self._same_text(conversation_id, done.seq, text, message_id_)
+            return done
         raise Conflict(conversation_id, field="inbox", current="changing")
+
+    async def _same_text(self, conversation_id: str, seq: int, text: str, message_id_: str) -> None:
+        """MessageIdReused unless the message that is already there says the same."""
+        for event in await self.store.read(conversation_id, seq - 1, limit=1):
+            if event.seq == seq and event.data.get("text") != text:
+                raise MessageIdReused(conversation_id, message_id_)
 
     async def hand_back(
         self, conversation_id: str, token: Token, person: Person, to: str | None = None, note_: str = ""

@@ -21,7 +21,9 @@ def run_evaluation(folder: Path, *, limit: int | None, seed: int, examples: int,
     """Play the data set; CommandFailed (USAGE) for a folder that holds none. `picture` is written when given."""
     if picture is not None and picture.suffix not in PICTURES:
         raise CommandFailed(f"--plot needs a name that ends in {', '.join(PICTURES)}; got {picture}", ExitCode.USAGE)
-    logging.getLogger("frontdesk").setLevel(logging.ERROR)  # a thousand expected handoffs are no news
+    ours = logging.getLogger("frontdesk")
+    before = ours.level
+    ours.setLevel(logging.ERROR)  # a thousand expected handoffs are no news
     columns = (TextColumn("conversations"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
         with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
@@ -39,6 +41,8 @@ def run_evaluation(folder: Path, *, limit: int | None, seed: int, examples: int,
         raise CommandFailed(str(problem), ExitCode.USAGE) from None
     except OSError as error:
         raise CommandFailed(f"cannot write {picture}: {error.strerror or error}", ExitCode.USAGE) from None
+    finally:
+        ours.setLevel(before)
     return report
 
 

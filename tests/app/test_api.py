@@ -276,6 +276,18 @@ async def test_a_message_id_makes_a_repeat_harmless(api: httpx2.AsyncClient, sto
     assert [e.data.get("text") for e in await store.read(cid) if e.by == "human:ann"].count("Once.") == 1
 
 
+async def test_a_message_id_that_was_used_for_another_text_is_409(
+    api: httpx2.AsyncClient, store: Store, cid: str
+) -> None:
+    """Another text under an old id is not swallowed: the person is told, and nothing is sent."""
+    token = await take(api, cid)
+    body = {"token": token, "person": ANN, "text": "Once.", "message_id": "my-own-id-1"}
+    await post(api, f"/v1/conversations/{cid}/messages", body)
+    status, answer = await post(api, f"/v1/conversations/{cid}/messages", {**body, "text": "Something else."})
+    assert (status, answer["error"]["code"]) == (409, "message_id_reused")
+    assert "Something else." not in [event.data.get("text") for event in await store.read(cid)]
+
+
 async def test_a_stale_token_is_409_with_the_present_owner(api: httpx2.AsyncClient, store: Store, cid: str) -> None:
     """Who lost the conversation is told who has it, and nothing is written."""
     token = await take(api, cid)

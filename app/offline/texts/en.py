@@ -27,6 +27,8 @@ PHRASES = {
     "refused": "I cannot pass you to {name} at the moment.",
     "no_person": "I cannot pass you to a person from here.",
     "tool_empty": "That is done.",
+    "not_approved": "That was not approved, so it has not been done.",
+    "not_decided": "Nobody could decide about that in time, so it has not been done.",
     "reason_subject": "The customer's message is about {name}.",
     "reason_human": "The customer asked for a person.",
     "reason_named": "The customer chose {name}.",

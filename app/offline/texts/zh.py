@@ -27,6 +27,8 @@ PHRASES = {
     "refused": "现在无法为您转接到{name}。",
     "no_person": "我在这里无法为您转人工。",
     "tool_empty": "已经办好了。",
+    "not_approved": "该操作未获批准，因此没有执行。",
+    "not_decided": "该操作未能及时得到批准，因此没有执行。",
     "reason_subject": "客户的问题属于{name}。",
     "reason_human": "客户要求人工服务。",
     "reason_named": "客户选择了{name}。",

@@ -183,7 +183,9 @@ class RecordedStore(Store):
         work = super().takeover(conversation_id, person_id, change={**change, TAG: {"rid": request}}, **what)
 
         def answer(taken: Taken) -> dict[str, Any]:
-            ids = [f"{taken.token.epoch}-{taken.seq}"]
+            # behind `owner.changed` comes the record `handoff.completed`, unless the person had it already
+            recorded = bool(what.get("handing")) and taken.previous != Owner.human(person_id)
+            ids = [f"{taken.token.epoch}-{taken.seq - recorded}"]
             return {"ids": ids, "seq": taken.seq, "previous": taken.previous.ref, **_held(taken.token)}
 
         return await self._recorded(number, work, answer)
