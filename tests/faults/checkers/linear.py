@@ -15,6 +15,7 @@ from tests.faults.checkers.evidence import Evidence
 from tests.faults.harness.history import UNKNOWN, Operation
 
 LIMIT = 300_000  # states per conversation: some seconds
+STEPS = 3  # records of a handoff beside `owner.changed`: requested, accepted, completed
 NEVER = float("inf")
 DECISIVE = ("ok", "dup", UNKNOWN)  # of a request that may be repeated; the outcomes of others are their rules'
 QUEUE = "queue:support"  # where the desk of the harness sends conversations whose turn never ends
@@ -291,7 +292,9 @@ def _takeover(op: Operation, start: str) -> Next | None:
         if op.outcome not in ("ok", UNKNOWN):
             return (state,)
         before = _retracted(state)
-        after = before._replace(owner=person, fence=op.answer.get("fence", f"?{op.invoked}"), seq=before.seq + 1)
+        records = STEPS if op.asked.get("records") and state.owner != person else 0
+        fence = op.answer.get("fence", f"?{op.invoked}")
+        after = before._replace(owner=person, fence=fence, seq=before.seq + 1 + records)
         return _if(op.answer.get("previous") in (None, state.owner) and _sees(op, after), after)
 
     return apply
@@ -304,7 +307,8 @@ def _attend(op: Operation, start: str) -> Next | None:
         if state is None:
             return _if(op.outcome == "nothing", state)
         before = _retracted(state)
-        moved = before._replace(owner=QUEUE, fence="", seq=before.seq + 1)
+        records = STEPS if op.asked.get("records") else 0
+        moved = before._replace(owner=QUEUE, fence="", seq=before.seq + 1 + records)
         match op.outcome:
             case "ready":
                 return _if(_ai(state) and state.waiting > 0, state)

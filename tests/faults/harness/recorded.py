@@ -178,7 +178,12 @@ class RecordedStore(Store):
 
     async def takeover(self, conversation_id: str, person_id: str, *, change: Mapping[str, Any], **what: Any) -> Taken:
         request = f"take:{new_fence()}"
-        asked = {"person": person_id, "force": bool(what.get("force")), "expected": what.get("expected_epoch")}
+        asked = {
+            "person": person_id,
+            "force": bool(what.get("force")),
+            "expected": what.get("expected_epoch"),
+            "records": bool(what.get("handing")),
+        }
         number = self._journal.begin("takeover", conversation_id, request, **asked)
         work = super().takeover(conversation_id, person_id, change={**change, TAG: {"rid": request}}, **what)
 
@@ -198,7 +203,7 @@ class RecordedStore(Store):
         await self._recorded(number, work, _nothing)
 
     async def attend(self, conversation_id: str, **what: Any) -> Attention:
-        number = self._journal.begin("attend", conversation_id)
+        number = self._journal.begin("attend", conversation_id, records=True)  # as the router's rescues write them
 
         def answer(found: Attention) -> dict[str, Any]:
             return {"outcome": found.what.value, "why": found.why}
