@@ -118,8 +118,10 @@ class SdkRedis:
 def own_client(backend: Backend) -> Redis:
     """redis-py as the SDK's `RedisSession.from_url` makes it; our client, made for fail-over, would cost it more."""
     place = backend.cmd.connection_pool.connection_kwargs
-    many = {"max_connections": 1000}  # as many as conversations at once: redis-py stops at 100
-    return Redis.from_url(f"unix://{place['path']}", **many) if "path" in place else Redis(**{**place, **many})
+    many = 1000  # connections, as many as conversations at once: redis-py stops at 100
+    if "path" in place:
+        return Redis.from_url(f"unix://{place['path']}", max_connections=many)
+    return Redis(**{**place, "max_connections": many})
 
 
 class SdkMemory:
