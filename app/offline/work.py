@@ -139,18 +139,18 @@ def _use(at: Situation, tool: OwnTool, request: str) -> Outcome | Call:
         return Missing(missing)
     for call in at.talk.called(tool.name):
         if dict(call.arguments) == arguments:
-            return answered(call.output or "") if tool.asks else Done(told(at, (call.output or "").strip()))
+            return answered(call.output or "") if tool.asks else Done(told(at.language, (call.output or "").strip()))
     return Call(tool.name, arguments)
 
 
-def told(at: Situation, output: str) -> str:
+def told(language: str, output: str) -> str:
     """A tool's result as the customer may read it: of a call that was not approved, without the note of who decided."""
     try:
         found = json.loads(output)
     except ValueError:
         return output
     if isinstance(found, dict) and found.get("done") is False and "approval" in found:
-        return phrase(at.language, "not_decided" if found["approval"] == "expired" else "not_approved")
+        return phrase(language, "not_decided" if found["approval"] == "expired" else "not_approved")
     return output
 
 

@@ -197,6 +197,8 @@ async def test_command_line_lists_approves_and_says_who_was_first(
 
     assert await asyncio.to_thread(run, ["approvals", *at]) == 0
     listed = capsys.readouterr().out
+    assert await asyncio.to_thread(run, ["approve", conversation_id, waiting, "--as", "", *at]) != 0
+    capsys.readouterr()
     assert await asyncio.to_thread(run, ["approve", conversation_id, waiting, "--as", "ann", *at]) == 0
     approved = capsys.readouterr().out
     assert await asyncio.to_thread(run, ["deny", conversation_id, waiting, "--as", "bob", *at]) == 8
